@@ -1,0 +1,113 @@
+"""Reads settings from environment variables; a wrong value stops the start with one line that names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+T = TypeVar("T")
+
+
+def stop(name: str, came: str, accepted: str) -> NoReturn:
+    """End the process with one line: which variable, what came and what is accepted."""
+    raise SystemExit(f"{name}: {came!r} is not accepted; expected {accepted}.")
+
+
+def read(name: str, default: T, convert: Callable[[str], T], accepted: str) -> T:
+    """Return variable `name` converted, or `default` when it is unset or empty. Stops the start on ValueError."""
+    raw = os.environ.get(name, "")
+    if raw == "":
+        return default
+    try:
+        return convert(raw)
+    except ValueError:
+        stop(name, raw, accepted)
+
+
+def whole(low: int, high: int) -> Callable[[str], int]:
+    """Return a converter for a whole number between `low` and `high`, both included."""
+
+    def convert(raw: str) -> int:
+        if not re.fullmatch(r"\d{1,12}", raw) or not low <= int(raw) <= high:
+            raise ValueError(raw)
+        return int(raw)
+
+    return convert
+
+
+def seconds_list(raw: str) -> list[int]:
+    """`0,30,120` -> [0, 30, 120]; one to twenty whole numbers of seconds. Raises ValueError."""
+    values = [whole(0, 86_400 * 7)(part.strip()) for part in raw.split(",")]
+    if len(values) > 20:
+        raise ValueError(raw)
+    return values
+
+
+def rate(raw: str) -> tuple[int, int]:
+    """`50/200` -> (50, 200): events per second and burst. Raises ValueError."""
+    per_second, _, burst = raw.partition("/")
+    return whole(0, 1_000_000)(per_second.strip()), whole(0, 1_000_000)(burst.strip())
+
+
+def switch(raw: str) -> bool:
+    """`on`, `1`, `true`, `yes` and their opposites. Raises ValueError."""
+    words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
+    if raw.lower() not in words:
+        raise ValueError(raw)
+    return words[raw.lower()]
+
+
+def allow_list(raw: str) -> list[tuple[str | None, str, int]]:
+    """`host:port,acme=host:port` -> [(tenant slug or None, host, port)]. Raises ValueError."""
+    entries: list[tuple[str | None, str, int]] = []
+    for part in filter(None, (piece.strip() for piece in raw.split(","))):
+        slug, has_slug, address = part.rpartition("=")
+        host, _, port = address.rpartition(":")
+        if not host or (has_slug and not slug):
+            raise ValueError(raw)
+        entries.append((slug or None, host.strip("[]").lower(), whole(1, 65_535)(port)))
+    return entries
+
+
+def http_url(raw: str) -> str:
+    """An absolute http or https address without a trailing slash. Raises ValueError."""
+    parts = urlsplit(raw)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(raw)
+    return raw.rstrip("/")
+
+
+def database_url(raw: str) -> dict[str, object]:
+    """`postgresql://user:password@host:port/name?sslmode=…` -> Django's keys. Raises ValueError."""
+    parts = urlsplit(raw)
+    if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):
+        raise ValueError(raw)
+    return {
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or 5432),
+        "OPTIONS": dict(parse_qsl(parts.query)),
+    }
+
+
+def redis_url(raw: str) -> str:
+    """A redis:// or rediss:// address. Raises ValueError."""
+    parts = urlsplit(raw)
+    if parts.scheme not in {"redis", "rediss"} or not parts.hostname:
+        raise ValueError(raw)
+    return raw
+
+
+def home_file(home: Path, name: str) -> dict[str, str]:
+    """Return what the embedded start keeps in `<home>/<name>`, or an empty dict when there is none."""
+    try:
+        return dict(json.loads((home / name).read_text()))
+    except FileNotFoundError:
+        return {}

@@ -1,0 +1,6 @@
+"""Every URL of the system on one page."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]

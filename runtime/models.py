@@ -1,0 +1,217 @@
+"""The queue and its history: a run's row in PostgreSQL is the queue; nothing else is.
+
+`Run` is narrow and hot, so bodies live in `RunData`, results in `RunStep`, lines in `RunLog`. Only
+`runtime.queue.states` changes a run's state, each arrow one guarded UPDATE.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from automations.models import Automation, AutomationVersion
+from csbot.lib.json import JSONField
+from incidents.models import Incident
+from tickets.models import TenantOwned, Ticket
+
+
+class Run(TenantOwned):
+    """One execution of an automation for one event."""
+
+    class Status(models.IntegerChoices):
+        """Inside, `ready` and `scheduled` are apart, so that a claim reads no clock; outside all three are `queued`."""
+
+        READY = 0
+        RUNNING = 1
+        SCHEDULED = 2
+        BLOCKED = 3
+        DONE = 4
+        FAILED = 5
+        CANCELLED = 6
+        UNCERTAIN = 7
+
+    class Trigger(models.TextChoices):
+        WEBHOOK = "webhook"
+        TICKET = "ticket"
+        POLL = "poll"
+        SCHEDULE = "schedule"
+        MANUAL = "manual"
+        CALL = "call"
+        SEND = "send"
+
+    id = models.BigAutoField(primary_key=True)
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    automation = models.ForeignKey(Automation, on_delete=models.PROTECT, related_name="+", db_index=False)
+    version = models.ForeignKey(AutomationVersion, on_delete=models.PROTECT, related_name="+", db_index=False)
+    trigger = models.CharField(max_length=10, choices=Trigger.choices)
+    ticket = models.ForeignKey(Ticket, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
+    status = models.SmallIntegerField(choices=Status.choices, default=Status.READY)
+    # Why it waits (SPEC section 5.9), while it is scheduled or blocked.
+    wait_reason = models.CharField(max_length=12, blank=True)
+    # Lower first; 5 for every trigger unless it says otherwise.
+    priority = models.SmallIntegerField(default=5)
+    due_at = models.DateTimeField(null=True)
+    # The fence: grows with every claim and rescue; every write of an executor carries it.
+    claim_no = models.IntegerField(default=0)
+    hb_seq = models.IntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+    suspect_seq = models.IntegerField(null=True)
+    suspect_at = models.DateTimeField(null=True)
+    worker = models.CharField(max_length=100, blank=True)
+    # Failed attempts; a claim, a wait or a rescue does not count.
+    attempts = models.SmallIntegerField(default=0)
+    rescues = models.SmallIntegerField(default=0)
+    # The first instant of waiting for a limit or a breaker, which may last 24 h.
+    waiting_since = models.DateTimeField(null=True)
+    dedup_key = models.CharField(max_length=200, null=True)
+    cancel_requested = models.BooleanField(default=False)
+    # {"code", "message", "stepId", "retryable"} of the last failure.
+    error = JSONField(null=True)
+    # Executed steps, against MAX_ACTIONS.
+    actions = models.IntegerField(default=0)
+    caused_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
+    depth = models.SmallIntegerField(default=1)
+    incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="runs")
+    created_at = models.DateTimeField(db_default=Now())
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status=2, due_at__isnull=False) | (~Q(status=2) & Q(due_at__isnull=True)),
+                name="run_scheduled_has_due_at",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=[4, 5, 6], finished_at__isnull=False)
+                | (~Q(status__in=[4, 5, 6]) & Q(finished_at__isnull=True)),
+                name="run_ended_has_finished_at",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status=1) | Q(lease_until__isnull=False), name="run_running_has_lease"
+            ),
+            models.UniqueConstraint(
+                fields=["dedup_key"],
+                condition=Q(status__in=[0, 1, 2, 3], dedup_key__isnull=False),
+                name="run_dedup",
+            ),
+        ]
+        # No index on lease_until or hb_seq: heartbeats have to stay HOT updates.
+        indexes = [
+            models.Index(F("tenant"), F("priority"), F("id"), condition=Q(status=0), name="run_ready"),
+            models.Index(fields=["tenant"], condition=Q(status=1), name="run_running"),
+            models.Index(fields=["due_at"], condition=Q(status=2), name="run_scheduled"),
+            models.Index(fields=["finished_at"], condition=Q(status__in=[4, 5, 6]), name="run_final"),
+            models.Index(fields=["tenant", "-id"], name="run_newest"),
+            models.Index(
+                fields=["tenant", "automation", "ticket"],
+                condition=Q(trigger="ticket"),
+                name="run_of_ticket_trigger",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.public_id} {self.get_status_display()}"
+
+
+class RunData(TenantOwned):
+    """What a run was given: `input` is `{"body", "headers", "params"}`, of a ticket run `{"ticket", "event", "changes"}`.
+
+    `raw` are the bytes as they came, for signatures and replays; null where no body came over HTTP.
+    """
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="data")
+    input = JSONField()
+    raw = models.BinaryField(null=True)
+    content_type = models.CharField(max_length=200, blank=True)
+
+
+class RunStep(TenantOwned):
+    """One execution of one step of a run; `path` (`st_3/17/st_4`) is its key. Intent is committed before a foreign call."""
+
+    class State(models.TextChoices):
+        STARTED = "started"
+        DONE = "done"
+        FAILED = "failed"
+        SKIPPED = "skipped"
+        WAITING = "waiting"
+        UNKNOWN = "unknown"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps", db_index=False)
+    path = models.CharField(max_length=500)
+    seq = models.IntegerField()
+    step_id = models.CharField(max_length=100)
+    op = models.CharField(max_length=100, blank=True)
+    type = models.CharField(max_length=10)
+    state = models.CharField(max_length=8, choices=State.choices)
+    claim_no = models.IntegerField()
+    attempt = models.SmallIntegerField(default=1)
+    idempotency_key = models.CharField(max_length=500, blank=True)
+    input = JSONField(null=True)
+    output = JSONField(null=True)
+    message = models.TextField(blank=True)
+    rules = JSONField(null=True)
+    started_at = models.DateTimeField(db_default=Now())
+    duration_ms = models.IntegerField(null=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "path"], name="run_step_once")]
+
+
+class RunLog(TenantOwned):
+    """A line of a run's log; `code` and `params` make the message in the reader's language."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log")
+    at = models.DateTimeField(db_default=Now())
+    level = models.CharField(max_length=7, default="info")
+    code = models.CharField(max_length=60)
+    params = JSONField(default=dict)
+
+
+class Delivery(TenantOwned):
+    """One delivery of a sender to a webhook: taken, parked or refused (SPEC sections 2.3 and 2.5)."""
+
+    class Outcome(models.TextChoices):
+        TAKEN = "taken"
+        PARKED = "parked"
+        REFUSED = "refused"
+
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    automation = models.ForeignKey(Automation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    # What identifies the delivery for its sender; null where the sender names nothing.
+    key = models.CharField(max_length=500, null=True)
+    sha256 = models.BinaryField(max_length=32)
+    outcome = models.CharField(max_length=8, choices=Outcome.choices)
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
+    # Of a refused or parked one: {"status", "reason", "missing", "invalid"}, the bytes and the kept headers.
+    refusal = JSONField(null=True)
+    raw = models.BinaryField(null=True)
+    headers = JSONField(null=True)
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["automation", "key"],
+                condition=Q(outcome__in=["taken", "parked"], key__isnull=False),
+                name="delivery_once",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["automation", "-id"], condition=~Q(outcome="taken"), name="delivery_not_taken"),
+            models.Index(fields=["at"], name="delivery_age"),
+        ]
+
+
+class WorkerProcess(models.Model):
+    """A living worker process; all slots of the installation are those of the processes seen lately."""
+
+    id = models.CharField(max_length=100, primary_key=True)
+    host = models.CharField(max_length=200)
+    pid = models.IntegerField()
+    slots = models.IntegerField()
+    draining = models.BooleanField(default=False)
+    seen_at = models.DateTimeField(db_default=Now())
