@@ -7,7 +7,24 @@ import uuid
 from django.db import models
 
 from csbot.lib.json import JSONField
-from tickets.models import TenantOwned
+from tickets.models import TenantOwned, TenantQuerySet
+
+
+class AutomationQuerySet(TenantQuerySet):
+    """Automations in the words of the language."""
+
+    def named(self, reference: str) -> Automation | None:
+        """Return the automation that an input `reference` means, its id or its name, or None.
+
+        Names may be given twice: a published one goes before a draft, then the older one, so that a newcomer
+        takes over nobody's calls.
+        """
+        try:
+            by_id = self.filter(public_id=uuid.UUID(reference)).first()
+        except ValueError:
+            by_id = None
+        is_draft = models.ExpressionWrapper(models.Q(published=None), output_field=models.BooleanField())
+        return by_id or self.filter(name=reference).order_by(is_draft, "id").first()
 
 
 class Automation(TenantOwned):
@@ -26,14 +43,20 @@ class Automation(TenantOwned):
     secrets = models.TextField(blank=True)
     # Grows with every write of the draft or the state; the ETag is made of it.
     revision = models.PositiveIntegerField(default=1)
+    # RESTRICT and not PROTECT: deleting the automation takes its versions with it.
     published = models.ForeignKey(
-        "AutomationVersion", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+        "AutomationVersion", null=True, blank=True, on_delete=models.RESTRICT, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = models.DateTimeField(auto_now_add=True)
+
+    objects = AutomationQuerySet.as_manager()
 
     class Meta:
-        indexes = [models.Index(fields=["tenant", "-id"], name="automation_newest")]
+        indexes = [
+            models.Index(fields=["tenant", "-id"], name="automation_newest"),
+            models.Index(fields=["tenant", "name"], name="automation_name"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -57,11 +80,15 @@ class AutomationVersion(TenantOwned):
 
 
 class Trigger(TenantOwned):
-    """What starts an automation, as its published version says: made by publishing, one for each automation."""
+    """What starts an automation, as its published version says: made by publishing, one for each automation.
+
+    It stays while the automation is paused: whoever fires triggers asks for `automation__state="active"` too.
+    """
 
     automation = models.OneToOneField(Automation, on_delete=models.CASCADE, related_name="trigger")
     kind = models.CharField(max_length=10)
-    # When the clock fires it next; only for kinds poll and schedule.
+    # When the clock fires it next. A poll is due at once after publishing; a schedule begins with null, and
+    # the scheduler, which reads the cron expression, fills in the first instant.
     next_due_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -86,6 +113,8 @@ class WebhookToken(TenantOwned):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["automation"], condition=models.Q(expires_at__isnull=True), name="webhook_token_current"
+                fields=["automation"],
+                condition=models.Q(expires_at__isnull=True),
+                name="webhook_token_current",
             )
         ]

@@ -64,8 +64,13 @@ class Operation:
     function: Callable[[Any, Any], Any]
     provider: str | None = None
     builtin: bool = False
+    # Set for an operation that begins something and waits for its end without a slot: `(call, inputs, begun)` gives
+    # the outputs, or None while it is not over. `begun` is what `function` returned; its `until` says when to look.
+    waits: Callable[[Any, Any, dict[str, Any]], dict[str, Any] | None] | None = None
     timeout_seconds: float = 35.0
     is_long: bool = False
+    # How often a poll that begins with this operation runs; None for the usual period.
+    poll_seconds: int | None = None
     # Fields of `inputs` that only the operation may render itself, such as a path whose parts are percent-encoded.
     raw_inputs: frozenset[str] = field(default_factory=frozenset)
 

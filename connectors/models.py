@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.db import models
 
@@ -16,9 +17,9 @@ class Connection(TenantOwned):
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     provider = models.CharField(max_length=40)
     name = models.CharField(max_length=200)
-    config = JSONField(default=dict)
+    config: Any = JSONField(default=dict)
     credentials = models.TextField(blank=True)
-    limits = JSONField(default=dict)
+    limits: Any = JSONField(default=dict)
     # A 429 closes the whole connection until this instant; `refusals` counts those in a row.
     closed_until = models.DateTimeField(null=True, blank=True)
     refusals = models.PositiveIntegerField(default=0)

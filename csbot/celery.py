@@ -47,9 +47,14 @@ app.conf.update(
     beat_max_loop_interval=1,
     beat_schedule={
         "pump": {"task": "runtime.tasks.pump", "schedule": 2.0, "options": {"queue": "tick"}},
+        "clock": {
+            "task": "runtime.tasks.clock",
+            "schedule": float(settings.CSBOT_SCHEDULER_TICK),
+            "options": {"queue": "tick"},
+        },
         "sweep": {
             "task": "runtime.tasks.sweep",
-            "schedule": settings.CSBOT_HEARTBEAT / 2,
+            "schedule": settings.CSBOT_HEARTBEAT / 2.0,
             "options": {"queue": "tick"},
         },
     },

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from connectors.models import Connection
 from csbot.lib.json import JSONField
@@ -14,9 +16,10 @@ from tickets.models import TenantOwned, Ticket
 class Incident(TenantOwned):
     """One cause that went wrong for one tenant. The same cause founds no second one while this is open.
 
-    `code` and `params` make title and impact in the reader's language (`incidents.messages`), unless `title` and
-    `impact` were given by the automation itself. `automation` is a snapshot `{"id", "name"}` or null, so that this
-    app knows no other. `detail` is for platform staff only.
+    `code` and `params` make title and impact in the reader's language (`incidents.messages`), unless `title`
+    and `impact` were given by the automation itself. `automation` is a snapshot `{"id", "name"}` or null, so
+    that this app knows no other. `detail` is for platform staff only. After several failures of one cause all
+    of these are the newest one's.
     """
 
     class Status(models.TextChoices):
@@ -32,8 +35,8 @@ class Incident(TenantOwned):
     title = models.TextField(blank=True)
     impact = models.TextField(blank=True)
     count = models.PositiveIntegerField(default=1)
-    first_at = models.DateTimeField(auto_now_add=True)
-    last_at = models.DateTimeField(auto_now_add=True)
+    first_at = models.DateTimeField(db_default=Now())
+    last_at = models.DateTimeField(db_default=Now())
     ticket = models.ForeignKey(Ticket, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     automation = JSONField(null=True)
     connection = models.ForeignKey(
@@ -41,16 +44,31 @@ class Incident(TenantOwned):
     )
     detail = JSONField(default=dict)
     resolved_at = models.DateTimeField(null=True, blank=True)
+    # When staff were told, and until then the earliest instant of the next try.
+    notified_at = models.DateTimeField(null=True, blank=True)
+    notify_after = models.DateTimeField(db_default=Now())
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                condition=Q(status="resolved", resolved_at__isnull=False)
+                | (~Q(status="resolved") & Q(resolved_at__isnull=True)),
+                name="incident_resolved_has_instant",
+            ),
             models.UniqueConstraint(
                 fields=["tenant", "cause"],
-                condition=models.Q(status__in=["open", "acknowledged"]),
+                condition=Q(status__in=["open", "acknowledged"]),
                 name="incident_one_for_cause",
-            )
+            ),
         ]
-        indexes = [models.Index(fields=["tenant", "-id"], name="incident_newest")]
+        indexes = [
+            models.Index(fields=["tenant", "-id"], name="incident_newest"),
+            models.Index(
+                fields=["notify_after"],
+                condition=Q(notified_at__isnull=True, status__in=["open", "acknowledged"]),
+                name="incident_to_notify",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.code} ({self.status})"

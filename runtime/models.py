@@ -72,8 +72,11 @@ class Run(TenantOwned):
     error = JSONField(null=True)
     # Executed steps, against MAX_ACTIONS.
     actions = models.IntegerField(default=0)
-    caused_by = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
+    caused_by = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
     depth = models.SmallIntegerField(default=1)
+    rerun_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
     incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="runs")
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
@@ -118,8 +121,9 @@ class Run(TenantOwned):
 
 
 class RunData(TenantOwned):
-    """What a run was given: `input` is `{"body", "headers", "params"}`, of a ticket run `{"ticket", "event", "changes"}`.
+    """What a run was given.
 
+    `input` is `{"body", "headers", "params"}`, of a ticket run `{"ticket", "event", "changes"}`.
     `raw` are the bytes as they came, for signatures and replays; null where no body came over HTTP.
     """
 
@@ -130,7 +134,10 @@ class RunData(TenantOwned):
 
 
 class RunStep(TenantOwned):
-    """One execution of one step of a run; `path` (`st_3/17/st_4`) is its key. Intent is committed before a foreign call."""
+    """One execution of one step of a run; `path` (`st_3/17/st_4`) is its key.
+
+    The intent of a foreign call is committed before it as `started`.
+    """
 
     class State(models.TextChoices):
         STARTED = "started"
@@ -186,7 +193,8 @@ class Delivery(TenantOwned):
     sha256 = models.BinaryField(max_length=32)
     outcome = models.CharField(max_length=8, choices=Outcome.choices)
     run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+")
-    # Of a refused or parked one: {"status", "reason", "missing", "invalid"}, the bytes and the kept headers.
+    # Of a refused or parked one: {"status", "code", "reason", "missing", "invalid"}, the bytes and the kept headers.
+    # A parked one whose bytes had to make room is remembered without them.
     refusal = JSONField(null=True)
     raw = models.BinaryField(null=True)
     headers = JSONField(null=True)
@@ -201,9 +209,24 @@ class Delivery(TenantOwned):
             )
         ]
         indexes = [
-            models.Index(fields=["automation", "-id"], condition=~Q(outcome="taken"), name="delivery_not_taken"),
+            models.Index(
+                fields=["automation", "-id"], condition=~Q(outcome="taken"), name="delivery_not_taken"
+            ),
             models.Index(fields=["at"], name="delivery_age"),
         ]
+
+
+class DeliveryCount(TenantOwned):
+    """Deliveries of an automation that made no run, by day of its tenant: they stay counted when their rows are gone."""
+
+    automation = models.ForeignKey(Automation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    # Refused or parked.
+    refused = models.PositiveIntegerField(default=0)
+    duplicate = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["automation", "day"], name="delivery_count_of_day")]
 
 
 class WorkerProcess(models.Model):
@@ -213,5 +236,4 @@ class WorkerProcess(models.Model):
     host = models.CharField(max_length=200)
     pid = models.IntegerField()
     slots = models.IntegerField()
-    draining = models.BooleanField(default=False)
     seen_at = models.DateTimeField(db_default=Now())

@@ -7,6 +7,7 @@ from typing import Self
 
 from django.contrib.auth.models import AbstractUser
 from django.db import models
+from django.db.models.functions import Now
 
 from csbot.lib.json import JSONField
 
@@ -20,7 +21,7 @@ class Role(models.TextChoices):
 
 
 class Login(AbstractUser):
-    """An account that signs in by e-mail; it may be one person in each of several tenants, or platform staff."""
+    """An account that signs in by e-mail: one person in each of its tenants, or platform staff."""
 
 
 class Tenant(models.Model):
@@ -151,3 +152,19 @@ class AuditEntry(TenantOwned):
 
     class Meta:
         indexes = [models.Index(fields=["tenant", "-id"], name="audit_of_tenant")]
+
+
+class IdempotentAnswer(models.Model):
+    """The first answer to a POST with an `Idempotency-Key`; written by `tickets.idempotency` alone.
+
+    `identity` is the digest of tenant, caller, method, path and key. `answer` is JSON as it was sent, with null
+    for secrets; as text, since jsonb would forget the order of its keys. Staff may act without a tenant.
+    """
+
+    tenant = models.ForeignKey(Tenant, null=True, on_delete=models.CASCADE, related_name="+")
+    identity = models.BinaryField(max_length=32, unique=True)
+    body_digest = models.BinaryField(max_length=32)
+    status = models.PositiveSmallIntegerField()
+    headers = JSONField(default=dict)
+    answer = models.TextField(null=True)
+    created_at = models.DateTimeField(db_default=Now(), db_index=True)

@@ -6,6 +6,7 @@ import uuid
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.utils import timezone
 
 from csbot.lib.json import JSONField
 from tickets.models.tenants import Group, Person, Tenant, TenantOwned
@@ -56,9 +57,14 @@ class Ticket(TenantOwned):
     fields = JSONField(default=dict)
     requester_name = models.CharField(max_length=200, null=True, blank=True)
     requester_email = models.CharField(max_length=320, null=True, blank=True)
+    # Since when it stands in the line of its group, waiting for somebody to get free; null outside a line.
+    in_line_since = models.DateTimeField(null=True, blank=True)
+    # What a search looks through, folded by `tickets.search.fold`: without accents and in small letters.
+    search_text = models.TextField(default="", blank=True, editable=False)
     version = models.PositiveIntegerField(default=1)
-    created_at = models.DateTimeField(auto_now_add=True)
-    updated_at = models.DateTimeField(auto_now_add=True)
+    created_at = models.DateTimeField(default=timezone.now)
+    # The last change, comment or event; `version` counts changes alone.
+    updated_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
         constraints = [
@@ -72,6 +78,11 @@ class Ticket(TenantOwned):
             models.Index(fields=["tenant", "-id"], name="ticket_newest"),
             models.Index(
                 fields=["tenant", "assignee"], condition=models.Q(closed=False), name="ticket_open_of_person"
+            ),
+            models.Index(
+                fields=["tenant", "in_line_since"],
+                condition=models.Q(in_line_since__isnull=False),
+                name="ticket_in_line",
             ),
         ]
 

@@ -1,0 +1,65 @@
+"""`incident/create`: an automation tells people about something itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils.translation import gettext_lazy as _
+
+from connectors.catalog import Repeat, Shape, operation
+from incidents import services as incidents
+from runtime import failures
+from runtime.execution.context import RunCall
+from runtime.queue import states
+
+
+class CreateInputs(Shape):
+    """`title` and `impact` are for the client; `detail` for platform staff only; the same `cause` counts on."""
+
+    title: str
+    impact: str = ""
+    detail: Any = None
+    cause: str = ""
+
+
+class CreateOutputs(Shape):
+    """The public id of the incident, new or counted on, and how often it has happened."""
+
+    incident: str
+    count: int
+
+
+@operation(
+    "incident/create",
+    title=_("Open an incident"),
+    inputs=CreateInputs,
+    outputs=CreateOutputs,
+    repeat=Repeat.SAFE,
+    builtin=True,
+)
+def create(call: RunCall, inputs: CreateInputs) -> CreateOutputs:
+    """Open an incident of this run's tenant (SPEC sections 4 and 9)."""
+    run = call.run
+    detail = inputs.detail if isinstance(inputs.detail, dict) else {"detail": inputs.detail}
+    incident = incidents.open_incident(
+        run.tenant,
+        cause=f"{run.automation.public_id}/incident/{inputs.cause or inputs.title}"[:300],
+        code=failures.OPENED_BY_STEP,
+        params={},
+        title=inputs.title,
+        impact=inputs.impact,
+        detail={
+            **detail,
+            "automation": {
+                "id": str(run.automation.public_id),
+                "name": run.automation.name,
+                "version": run.version.number,
+            },
+            "run": str(run.public_id),
+            "input": run.data.input,
+        },
+        ticket=call.ticket,
+        automation={"id": str(run.automation.public_id), "name": run.automation.name},
+    )
+    states.point_to_incident(run.pk, incident)
+    return CreateOutputs(incident=str(incident.public_id), count=incident.count)

@@ -1,0 +1,89 @@
+"""What a failed run tells people: the error on the run, and the incident for the tenant and for staff."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from csbot.lib.errors import RunError, UncertainError
+from incidents import services as incidents
+from incidents.models import Incident
+from runtime.execution.journal import Place
+from runtime.models import Run, RunStep
+
+# What has to be loaded with a run to tell people about it.
+TOLD = ("tenant", "automation", "version", "ticket", "data", "incident", "rerun_of__incident")
+# The code of an incident that a step of the tree opened.
+OPENED_BY_STEP = "incident.created"
+
+
+def record_of(error: RunError, place: Place | None, *, is_retried: bool) -> dict[str, Any]:
+    """Return the `error` object of a run (SPEC section 13). `retryable` says whether csbot repeats it by itself."""
+    return {
+        "code": error.code,
+        "message": error.detail,
+        "stepId": place.step_id if place else None,
+        "retryable": is_retried,
+    }
+
+
+def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
+    """Open the incident of a run that failed or went to review, or count it onto the one that is open.
+
+    The cause is tenant, automation, step and kind of error (SPEC section 9). Call it in the transaction that writes
+    the run's state.
+    """
+    step_id = place.step_id if place else ""
+    return incidents.open_incident(
+        run.tenant,
+        cause=f"{run.automation.public_id}/{step_id}/{error.code}",
+        code=error.code,
+        params={
+            "ticket": run.ticket.key if run.ticket else None,
+            "automation": run.automation.name,
+            "uncertain": isinstance(error, UncertainError),
+        },
+        detail=_detail(run, error, place),
+        ticket=run.ticket,
+        automation={"id": str(run.automation.public_id), "name": run.automation.name},
+    )
+
+
+def note_passed(run: Run) -> None:
+    """Resolve the incident of a run that has passed, when every run of it has, itself or by a rerun (SPEC section 9).
+
+    An incident that the automation opened itself (`incident/create`) is nobody's failure and stays.
+    """
+    failed = run.rerun_of or run
+    incident = failed.incident
+    if incident is None or incident.code == OPENED_BY_STEP:
+        return
+    runs = Run.objects.of(run.tenant)
+    rerun = runs.filter(status=Run.Status.DONE, rerun_of__incident=incident).values("rerun_of")
+    not_passed = (
+        runs.filter(incident=incident)
+        .exclude(status__in=[Run.Status.DONE, Run.Status.CANCELLED])
+        .exclude(pk__in=rerun)
+    )
+    incidents.resolve_if_passed(incident.pk, lambda: not not_passed.exists())
+
+
+def _detail(run: Run, error: RunError, place: Place | None) -> dict[str, Any]:
+    steps = RunStep.objects.of(run.tenant).filter(run=run).order_by("seq")
+    return {
+        "automation": {
+            "id": str(run.automation.public_id),
+            "name": run.automation.name,
+            "version": run.version.number,
+        },
+        "run": str(run.public_id),
+        "attempts": run.attempts,
+        "step": {"id": place.step_id, "path": place.path, "op": place.op} if place else None,
+        "code": error.code,
+        "message": error.detail,
+        "trace": error.trace,
+        "steps": [
+            {"path": path, "op": op, "status": state, "message": message}
+            for path, op, state, message in steps.values_list("path", "op", "state", "message")[:1000]
+        ],
+        "input": run.data.input,
+    }

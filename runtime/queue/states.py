@@ -1,0 +1,343 @@
+"""The only writer of a run's state: every arrow is one guarded UPDATE that says whether it hit.
+
+    enqueue -> ready -> running -> done | failed | review | cancelled
+                 ^         |
+                 |         +-> scheduled (backoff, wait, limit) -> ready
+                 +-- rescue, release (deploy, quantum)
+
+The fence: an executor's write names the `claim_no` it was given. A claim and a rescue make it grow, so whoever wakes
+up late hits no row and must forget the run. Due times and leases are read from the database's clock alone.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from csbot.lib import json
+from incidents.models import Incident
+from runtime.models import Run
+from runtime.queue import wake
+
+Status = Run.Status
+ENDED = (Status.DONE, Status.FAILED, Status.CANCELLED)
+QUEUED = (Status.READY, Status.SCHEDULED, Status.BLOCKED)
+
+
+class Fenced(Exception):
+    """The run is not ours any more: it was rescued, cancelled or claimed again."""
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A run in our hands: `claim_no` is the fence that every write has to carry."""
+
+    run_id: int
+    claim_no: int
+    tenant_id: int
+
+
+def lease_seconds() -> int:
+    """Return how long a claim holds without a heartbeat: the second look comes two heartbeats after it."""
+    return settings.CSBOT_STUCK_AFTER - 2 * settings.CSBOT_HEARTBEAT
+
+
+# One statement for run and data, so that an event costs one round trip and one commit.
+ENQUEUE = """
+WITH given AS (SELECT nextval(pg_get_serial_sequence('runtime_run', 'id')) AS id),
+delivered AS (
+  INSERT INTO runtime_delivery (public_id, tenant_id, automation_id, key, sha256, outcome, run_id, at)
+  SELECT gen_random_uuid(), %(tenant)s, %(automation)s, %(key)s, %(sha256)s, 'taken', given.id, clock_timestamp()
+  FROM given WHERE %(sha256)s::bytea IS NOT NULL
+  ON CONFLICT (automation_id, key) WHERE outcome IN ('taken', 'parked') AND key IS NOT NULL DO NOTHING
+  RETURNING run_id
+),
+inserted AS (
+  INSERT INTO runtime_run (id, public_id, tenant_id, automation_id, version_id, trigger, ticket_id, status,
+                           wait_reason, priority, claim_no, hb_seq, worker, attempts, rescues, dedup_key,
+                           cancel_requested, actions, caused_by_id, depth, rerun_of_id, created_at)
+  SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, 0,
+         '', %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
+         false, 0, %(caused_by)s, %(depth)s, %(rerun_of)s, clock_timestamp()
+  FROM given WHERE %(sha256)s::bytea IS NULL OR EXISTS (SELECT 1 FROM delivered)
+  ON CONFLICT (dedup_key) WHERE status IN (0, 1, 2, 3) AND dedup_key IS NOT NULL DO NOTHING
+  RETURNING id
+)
+INSERT INTO runtime_rundata (run_id, tenant_id, input, raw, content_type)
+SELECT id, %(tenant)s, %(input)s::jsonb, %(raw)s, %(content_type)s FROM inserted
+RETURNING run_id
+"""
+
+
+@dataclass(frozen=True)
+class DeliveryIdentity:
+    """What identifies a delivery: `key` is None where its sender names nothing."""
+
+    key: str | None
+    sha256: bytes
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """A new run in the queue: its inner id and its public one."""
+
+    run_id: int
+    public_id: uuid.UUID
+
+
+def enqueue(
+    *,
+    tenant_id: int,
+    automation_id: int,
+    version_id: int,
+    trigger: str,
+    input_json: str,
+    ticket_id: int | None = None,
+    priority: int = 5,
+    dedup_key: str | None = None,
+    caused_by: Run | None = None,
+    rerun_of: Run | None = None,
+    delivery: DeliveryIdentity | None = None,
+    raw: bytes | None = None,
+    content_type: str = "",
+) -> Enqueued | None:
+    """Put a run into the queue: the one way in. The wake-up leaves after the commit, from a thread.
+
+    `input_json` is the JSON text of the run's input (SPEC section 13). Returns None when a living run has the same
+    `dedup_key` or when the delivery was taken before; then nothing was written.
+    """
+    public_id = uuid.uuid4()
+    with connection.cursor() as cursor:
+        cursor.execute(
+            ENQUEUE,
+            {
+                "tenant": tenant_id,
+                "automation": automation_id,
+                "version": version_id,
+                "trigger": trigger,
+                "ticket": ticket_id,
+                "priority": priority,
+                "dedup_key": dedup_key,
+                "caused_by": caused_by.pk if caused_by else None,
+                "depth": caused_by.depth + 1 if caused_by else 1,
+                "rerun_of": rerun_of.pk if rerun_of else None,
+                "key": delivery.key if delivery else None,
+                "sha256": delivery.sha256 if delivery else None,
+                "public_id": public_id,
+                "input": input_json,
+                "raw": raw,
+                "content_type": content_type,
+            },
+        )
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    transaction.on_commit(wake.notify)
+    return Enqueued(row[0], public_id)
+
+
+def _update(assignments: str, guard: str, parameters: dict[str, Any]) -> bool:
+    """Run one guarded UPDATE of one run; return whether it hit."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE runtime_run SET {assignments} WHERE id = %(run)s AND {guard}", parameters)
+        return cursor.rowcount == 1
+
+
+OURS = "status = 1 AND claim_no = %(claim_no)s"
+LET_GO = "lease_until = NULL, suspect_seq = NULL, suspect_at = NULL, worker = ''"
+
+
+def _ours(claimed: Claimed, assignments: str, **parameters: Any) -> bool:
+    """An arrow that only the holder of the claim may draw."""
+    return _update(
+        f"{assignments}, {LET_GO}", OURS, {"run": claimed.run_id, "claim_no": claimed.claim_no, **parameters}
+    )
+
+
+def complete(claimed: Claimed, actions: int) -> bool:
+    """running -> done. False: not ours any more."""
+    return _ours(
+        claimed,
+        "status = 4, finished_at = clock_timestamp(), actions = %(actions)s, error = NULL, wait_reason = ''",
+        actions=actions,
+    )
+
+
+def fail(claimed: Claimed, error: dict[str, Any], actions: int, *, attempts: int) -> bool:
+    """running -> failed, with the error of SPEC section 13. False: not ours any more."""
+    return _ours(
+        claimed,
+        "status = 5, finished_at = clock_timestamp(), actions = %(actions)s, error = %(error)s::jsonb, "
+        "attempts = %(attempts)s, wait_reason = ''",
+        actions=actions,
+        error=json.dumps(error),
+        attempts=attempts,
+    )
+
+
+def review(claimed: Claimed, error: dict[str, Any], actions: int) -> bool:
+    """running -> review: nobody knows whether the call happened. False: not ours any more."""
+    return _ours(
+        claimed,
+        "status = 7, actions = %(actions)s, error = %(error)s::jsonb, wait_reason = ''",
+        actions=actions,
+        error=json.dumps(error),
+    )
+
+
+def retry_at(
+    claimed: Claimed, due_at: datetime, error: dict[str, Any], actions: int, *, attempts: int
+) -> bool:
+    """running -> scheduled: the attempt counted and the next one is at `due_at`. False: not ours any more."""
+    return _ours(
+        claimed,
+        "status = 2, due_at = %(due_at)s, wait_reason = 'backoff', actions = %(actions)s, "
+        "error = %(error)s::jsonb, attempts = %(attempts)s, waiting_since = NULL",
+        due_at=due_at,
+        actions=actions,
+        error=json.dumps(error),
+        attempts=attempts,
+    )
+
+
+def snooze(claimed: Claimed, reason: str, due_at: datetime, actions: int) -> bool:
+    """running -> scheduled without using up an attempt. False: not ours any more.
+
+    `waiting_since` keeps the beginning of an unbroken wait for a limit, which may last 24 h (SPEC section 5.3).
+    """
+    return _ours(
+        claimed,
+        "status = 2, due_at = %(due_at)s, wait_reason = %(reason)s, actions = %(actions)s, "
+        "waiting_since = coalesce(waiting_since, clock_timestamp())",
+        due_at=due_at,
+        reason=reason,
+        actions=actions,
+    )
+
+
+def block(claimed: Claimed, actions: int) -> bool:
+    """running -> blocked: waits for the end of a run that it called. False: not ours any more."""
+    return _ours(claimed, "status = 3, wait_reason = 'wait', actions = %(actions)s", actions=actions)
+
+
+def unblock_caller(run_id: int) -> bool:
+    """blocked -> ready as soon as every run that it called and waits for has ended. False: it still waits."""
+    is_unblocked = _update(
+        "status = 0, wait_reason = ''",
+        "status = 3 AND wait_reason = 'wait' AND NOT EXISTS (SELECT 1 FROM runtime_run callee "
+        "WHERE callee.caused_by_id = %(run)s AND callee.trigger = 'call' AND callee.finished_at IS NULL)",
+        {"run": run_id},
+    )
+    if is_unblocked:
+        transaction.on_commit(wake.notify)
+    return is_unblocked
+
+
+def release(claimed: Claimed) -> bool:
+    """running -> ready, attempt given back: at a deploy or after the quantum. False: not ours any more."""
+    released = _ours(claimed, "status = 0, wait_reason = ''")
+    transaction.on_commit(wake.notify)
+    return released
+
+
+def cancel_claimed(claimed: Claimed, actions: int) -> bool:
+    """running -> cancelled, by the executor that saw the request. False: not ours any more."""
+    return _ours(
+        claimed,
+        "status = 6, finished_at = clock_timestamp(), actions = %(actions)s, wait_reason = ''",
+        actions=actions,
+    )
+
+
+def cancel(run: Run) -> bool:
+    """queued | review -> cancelled at once. False: it is running or has ended."""
+    return _update(
+        "status = 6, finished_at = clock_timestamp(), due_at = NULL, wait_reason = ''",
+        "status IN (0, 2, 3, 7)",
+        {"run": run.pk},
+    )
+
+
+def request_cancel(run: Run) -> bool:
+    """Ask the executor of a running run to stop at the next step. False: it is not running."""
+    return _update("cancel_requested = true", "status = 1", {"run": run.pk})
+
+
+def requeue_failed(run: Run) -> bool:
+    """failed -> ready, attempts beginning at 0 again (`retry`). False: it has not failed."""
+    transaction.on_commit(wake.notify)
+    return _update(
+        "status = 0, finished_at = NULL, attempts = 0, rescues = 0, waiting_since = NULL, cancel_requested = false, "
+        "wait_reason = ''",
+        "status = 5",
+        {"run": run.pk},
+    )
+
+
+def requeue_reviewed(run: Run) -> bool:
+    """review -> ready after a person decided. False: it is not in review."""
+    transaction.on_commit(wake.notify)
+    return _update("status = 0, wait_reason = ''", "status = 7", {"run": run.pk})
+
+
+def give_up(run: Run) -> bool:
+    """review -> failed after a person decided so. False: it is not in review."""
+    return _update("status = 5, finished_at = clock_timestamp()", "status = 7", {"run": run.pk})
+
+
+def point_to_incident(run_id: int, incident: Incident) -> None:
+    """Let the run name the incident that it founded or joined."""
+    Run.objects.filter(pk=run_id).update(incident=incident)
+
+
+def stage_due(limit: int = 500) -> int:
+    """scheduled -> ready for what is due by the database's clock; return how many.
+
+    In batches: after an outage the runs come back in the order in which they were due.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            WITH due AS MATERIALIZED (
+              SELECT id FROM runtime_run WHERE status = 2 AND due_at <= clock_timestamp()
+              ORDER BY due_at LIMIT %s FOR UPDATE SKIP LOCKED
+            )
+            UPDATE runtime_run r SET status = 0, due_at = NULL, wait_reason = '' FROM due WHERE r.id = due.id
+            """,
+            [limit],
+        )
+        return cursor.rowcount
+
+
+def hold(claimed: Claimed) -> bool:
+    """Take the run's row for the rest of this transaction; return whether cancelling was asked for.
+
+    The first statement of every write of an executor. Raises Fenced when the run is not ours any more.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT cancel_requested FROM runtime_run WHERE id = %s AND claim_no = %s AND status = 1 "
+            "FOR NO KEY UPDATE",
+            [claimed.run_id, claimed.claim_no],
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise Fenced
+    return bool(row[0])
+
+
+def database_now() -> datetime:
+    """Return the database's clock, the only one that due times are made of."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def in_seconds(seconds: float) -> datetime:
+    """Return the instant `seconds` from now on the database's clock."""
+    return database_now() + timedelta(seconds=seconds)

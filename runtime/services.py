@@ -1,0 +1,169 @@
+"""What people and programs do with runs: start, retry, rerun, cancel, decide (SPEC sections 5.5 and 5.9)."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django.db import transaction
+
+from automations import contract
+from automations.models import Automation
+from csbot.lib import json
+from csbot.lib.errors import RequestRefused
+from runtime.execution import calls
+from runtime.execution.journal import State
+from runtime.models import Run, RunData, RunLog, RunStep
+from runtime.queue import states
+from runtime.queue.states import Enqueued
+from tickets.events import Actor
+
+OUTSIDE = {
+    Run.Status.READY: "queued",
+    Run.Status.SCHEDULED: "queued",
+    Run.Status.BLOCKED: "queued",
+    Run.Status.RUNNING: "running",
+    Run.Status.DONE: "done",
+    Run.Status.FAILED: "failed",
+    Run.Status.CANCELLED: "cancelled",
+    Run.Status.UNCERTAIN: "review",
+}
+"""The state as the API, the portal and the docs call it."""
+
+
+def status_of(run: Run) -> str:
+    """Return the run's state in the words of SPEC section 5."""
+    return OUTSIDE[Run.Status(run.status)]
+
+
+def start(automation: Automation, actor: Actor, body: Any) -> Enqueued:
+    """Start a published automation by hand over `body`.
+
+    Raises RequestRefused 409 for one that is not active, 400 with `missing` and `invalid` as a webhook does.
+    """
+    version = automation.published
+    if version is None or automation.state != Automation.State.ACTIVE:
+        raise RequestRefused(
+            "automation.notActive",
+            "Only an active automation can be started; publish or resume it.",
+            status=409,
+        )
+    trigger = version.tree["trigger"]
+    values = contract.extract(
+        contract.parse_params(trigger.get("params") or []), body, zone=ZoneInfo(automation.tenant.timezone)
+    )
+    if isinstance(values, contract.Refusal):
+        raise RequestRefused(
+            "contract",
+            "The body does not fit the parameters of this automation.",
+            extra={"missing": values.missing, "invalid": values.invalid},
+        )
+    with transaction.atomic():
+        run = states.enqueue(
+            tenant_id=automation.tenant_id,
+            automation_id=automation.pk,
+            version_id=version.pk,
+            trigger=Run.Trigger.MANUAL,
+            priority=trigger.get("priority", 5),
+            input_json=json.dumps({"body": body, "headers": {}, "params": values.values}),
+        )
+        assert run is not None
+        note(automation.tenant_id, run.run_id, "run.started", actor=actor.name)
+        for code, params in values.notes:
+            note(automation.tenant_id, run.run_id, code, level="warning", **params)
+    return run
+
+
+def retry(run: Run, actor: Actor) -> Run:
+    """Go on after the last finished step, attempts beginning at 0 again. Raises RequestRefused 409 unless failed."""
+    with transaction.atomic():
+        if not states.requeue_failed(run):
+            raise _conflict(run, "Only a failed run can be retried")
+        note(run.tenant_id, run.pk, "run.retried", actor=actor.name)
+    return _again(run)
+
+
+def rerun(run: Run, actor: Actor, *, on_newest: bool = False) -> Enqueued:
+    """Start from the beginning as a new run with the same input, on its own version or on the newest published one.
+
+    Raises RequestRefused 409 when the newest is asked for and nothing is published.
+    """
+    data = RunData.objects.of(run.tenant_id).get(run=run)
+    version_id = run.automation.published_id if on_newest else run.version_id
+    if version_id is None:
+        raise RequestRefused("automation.notActive", "The automation has no published version.", status=409)
+    with transaction.atomic():
+        again = states.enqueue(
+            tenant_id=run.tenant_id,
+            automation_id=run.automation_id,
+            version_id=version_id,
+            trigger=run.trigger,
+            ticket_id=run.ticket_id if "event" in data.input else None,
+            priority=run.priority,
+            input_json=json.dumps(data.input),
+            rerun_of=run,
+            raw=bytes(data.raw) if data.raw is not None else None,
+            content_type=data.content_type,
+        )
+        assert again is not None
+        note(run.tenant_id, again.run_id, "run.rerun", actor=actor.name, run=str(run.public_id))
+    return again
+
+
+def cancel(run: Run, actor: Actor) -> tuple[Run, bool]:
+    """Cancel at once what is queued or in review, ask a running run to stop. Returns the run and whether it was asked.
+
+    Raises RequestRefused 409 with its state for one that has ended.
+    """
+    with transaction.atomic():
+        if states.cancel(run):
+            calls.cancel_callees(run)
+            calls.wake_caller(run)
+            note(run.tenant_id, run.pk, "run.cancelled", actor=actor.name)
+            return _again(run), False
+        if states.request_cancel(run):
+            note(run.tenant_id, run.pk, "run.cancelRequested", actor=actor.name)
+            return _again(run), True
+    raise _conflict(run, "Only a run that has not ended can be cancelled")
+
+
+def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | None = None) -> Run:
+    """Let a person decide about a run in review: `happened` (with outputs), `again` or `giveUp` (SPEC section 5.5).
+
+    Raises RequestRefused 409 when it is not in review.
+    """
+    with transaction.atomic():
+        moved = states.give_up(run) if decision == "giveUp" else states.requeue_reviewed(run)
+        if not moved:
+            raise _conflict(run, "Only a run in review can be resolved")
+        unknown = RunStep.objects.of(run.tenant_id).filter(run=run, state=State.UNKNOWN)
+        if decision == "happened":
+            unknown.update(state=State.DONE, output=outputs or {})
+        elif decision == "again":
+            # A failed step is executed at the next attempt; after `giveUp` it stays unknown, so that a later retry
+            # asks again instead of sending.
+            unknown.update(state=State.FAILED)
+        if decision == "giveUp":
+            calls.wake_caller(run)
+        note(run.tenant_id, run.pk, f"run.resolved.{decision}", actor=actor.name)
+    return _again(run)
+
+
+def note(tenant_id: int, run_id: int, code: str, *, level: str = "info", **params: Any) -> None:
+    """Write a line into a run's log; its text comes from `runtime.messages` in the reader's language."""
+    RunLog.objects.create(tenant_id=tenant_id, run_id=run_id, code=code, level=level, params=params)
+
+
+def _conflict(run: Run, message: str) -> RequestRefused:
+    status = status_of(_again(run))
+    return RequestRefused(
+        "run.state", f"{message}; this one is {status}.", status=409, extra={"runStatus": status}
+    )
+
+
+def _again(run: Run) -> Run:
+    return (
+        Run.objects.of(run.tenant_id)
+        .select_related("automation", "version", "ticket", "caused_by")
+        .get(pk=run.pk)
+    )

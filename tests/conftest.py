@@ -1,0 +1,30 @@
+"""Fixtures of servers and processes."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from csbot import embedded
+from tests.installation import Installation, eventually
+from tests.servers import SERVERS
+
+__all__ = ["eventually"]
+
+pytest_plugins = ["tests.stub_service", "tests.fixtures", "tests.started"]
+
+
+@pytest.fixture(scope="session")
+def servers(pytestconfig: pytest.Config) -> embedded.Servers:
+    """The PostgreSQL and Redis of this pytest process. Who stops one starts it again."""
+    return pytestconfig.stash[SERVERS]
+
+
+@pytest.fixture(scope="session")
+def installation() -> Iterator[Installation]:
+    """A complete csbot with its demo company, shared by the tests marked `process`."""
+    running = Installation()
+    try:
+        running.start()
+        yield running
+    finally:
+        running.close()

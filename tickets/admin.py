@@ -1,0 +1,266 @@
+"""Staff's view of tenants, people and tickets. What it writes goes through `tickets.people`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.db import models
+from django.http import HttpRequest
+
+from csbot.lib.admin import ReadOnlyAdmin, as_json
+from tickets import people
+from tickets.events import Actor
+from tickets.models import (
+    ApiToken,
+    AuditEntry,
+    Group,
+    Login,
+    Membership,
+    Person,
+    Tenant,
+    Ticket,
+    TicketEvent,
+    TicketType,
+)
+
+admin.site.register(Login, UserAdmin)
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """Return the member of staff who acts."""
+    return Actor("person", request.user.get_full_name() or request.user.get_username())
+
+
+class AuditedAdmin(admin.ModelAdmin):
+    """An admin whose writes are the services': they keep the rules and write the audit log.
+
+    `create_one(tenant, actor, values)`, `change_one(row, actor, values)`, `delete_one(row, actor)`.
+    """
+
+    show_full_result_count = False
+    create_one: Callable[..., Any]
+    change_one: Callable[..., Any]
+    delete_one: Callable[..., Any]
+
+    def save_model(self, request: HttpRequest, obj: Any, form: forms.ModelForm, change: bool) -> None:
+        """Create or change `obj` through the service and take over what it stored."""
+        actor = actor_of(request)
+        if change:
+            self.change_one(obj, actor, {name: form.cleaned_data[name] for name in form.changed_data})
+        else:
+            values = {name: form.cleaned_data[name] for name in form.fields if name != "tenant"}
+            obj.pk = self.create_one(form.cleaned_data.get("tenant"), actor, values).pk
+        obj._state.adding = False
+        obj.refresh_from_db()
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete `obj` through the service."""
+        self.delete_one(obj, actor_of(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet) -> None:
+        """Delete each row through the service."""
+        for row in queryset:
+            self.delete_model(request, row)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Iterable[str]:
+        """Return the read-only fields: nothing moves from one tenant to another."""
+        fixed = super().get_readonly_fields(request, obj)
+        return fixed if obj is None or not hasattr(obj, "tenant_id") else [*fixed, "tenant"]
+
+
+@admin.register(Tenant)
+class TenantAdmin(AuditedAdmin):
+    """Tenants; founding one (with its token) and deleting one are the API's."""
+
+    list_display = ("slug", "name", "language", "timezone", "max_parallel_runs", "suspended_at", "created_at")
+    list_filter = ("language", ("suspended_at", admin.EmptyFieldListFilter))
+    search_fields = ("slug", "name")
+    ordering = ("-id",)
+    fields = (
+        *("slug", "name", "public_id", "language", "timezone", "max_parallel_runs", "retention_days"),
+        *("suspended_at", "created_at"),
+    )
+    readonly_fields = ("slug", "public_id", "suspended_at", "created_at")
+    actions = ("suspend", "resume")
+    change_one = staticmethod(people.change_tenant)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Founding a tenant shows its first token once, which only the API can."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Tenant | None = None) -> bool:
+        """Deleting everything of a company takes more than a click in a list."""
+        return False
+
+    @admin.action(description="Suspend", permissions=["change"])
+    def suspend(self, request: HttpRequest, queryset: models.QuerySet[Tenant]) -> None:
+        """Stop the chosen tenants."""
+        for tenant in queryset:
+            people.suspend_tenant(tenant, actor_of(request))
+
+    @admin.action(description="Resume", permissions=["change"])
+    def resume(self, request: HttpRequest, queryset: models.QuerySet[Tenant]) -> None:
+        """Let the chosen tenants go on."""
+        for tenant in queryset:
+            people.resume_tenant(tenant, actor_of(request))
+
+
+@admin.register(Person)
+class PersonAdmin(AuditedAdmin):
+    """People. A login is linked by an invitation that its owner accepts, never here (SPEC section 13)."""
+
+    list_display = ("name", "email", "tenant", "role", "away_until", "login")
+    list_filter = ("role",)
+    list_select_related = ("tenant", "login")
+    search_fields = ("name", "email", "tenant__slug")
+    ordering = ("-id",)
+    autocomplete_fields = ("tenant",)
+    readonly_fields = ("login", "public_id", "last_assigned_at", "created_at")
+    fields = ("tenant", "name", "email", "role", "away_until", *readonly_fields)
+    create_one = staticmethod(people.create_person)
+    change_one = staticmethod(people.change_person)
+    delete_one = staticmethod(people.delete_person)
+
+
+class MembershipForm(forms.ModelForm):
+    """A place in a group, for a person of the group's tenant."""
+
+    class Meta:
+        model = Membership
+        fields = ("person", "capacity")
+
+    def clean_person(self) -> Person:
+        """Refuse a person of another tenant."""
+        person: Person = self.cleaned_data["person"]
+        if person.tenant_id != self.instance.group.tenant_id:
+            raise forms.ValidationError("This person belongs to another tenant.")
+        return person
+
+
+class MembershipInline(admin.TabularInline):
+    """The people of a group."""
+
+    model = Membership
+    form = MembershipForm
+    extra = 0
+    autocomplete_fields = ("person",)
+
+
+@admin.register(Group)
+class GroupAdmin(AuditedAdmin):
+    """Groups with their members."""
+
+    list_display = ("key", "name", "tenant", "created_at")
+    list_select_related = ("tenant",)
+    search_fields = ("key", "name", "tenant__slug")
+    ordering = ("-id",)
+    autocomplete_fields = ("tenant",)
+    fields = ("tenant", "key", "name", "public_id", "created_at")
+    readonly_fields = ("public_id", "created_at")
+    inlines = (MembershipInline,)
+    create_one = staticmethod(people.create_group)
+    change_one = staticmethod(people.change_group)
+    delete_one = staticmethod(people.delete_group)
+
+    def save_formset(self, request: HttpRequest, form: forms.ModelForm, formset: Any, change: bool) -> None:
+        """Replace the members by those of the page, through the service."""
+        rows = [row.cleaned_data for row in formset.forms if row.cleaned_data]
+        members = [
+            {"person": str(row["person"].public_id), "capacity": row["capacity"]}
+            for row in rows
+            if not row.get("DELETE")
+        ]
+        formset.new_objects, formset.changed_objects, formset.deleted_objects = [], [], []
+        people.change_group(form.instance, actor_of(request), {"members": members})
+
+
+@admin.register(TicketType)
+class TicketTypeAdmin(ReadOnlyAdmin):
+    """Ticket types; their definitions are written where they are checked, in the API and the portal."""
+
+    list_display = ("key", "name", "tenant", "created_at")
+    list_select_related = ("tenant",)
+    search_fields = ("key", "name", "tenant__slug")
+    fields = ("tenant", "key", "name", "public_id", "statuses", "fields_shown", "created_at")
+    readonly_fields = fields
+
+    @admin.display(description="fields")
+    def fields_shown(self, kind: TicketType) -> str:
+        """Return the definitions as indented JSON."""
+        return as_json(kind.fields)
+
+
+@admin.register(Ticket)
+class TicketAdmin(ReadOnlyAdmin):
+    """Tickets. Their changes are people's and automations', each with its log entry."""
+
+    list_display = ("key", "tenant", "title", "type", "status", "closed", "assignee", "group", "created_at")
+    list_filter = ("closed",)
+    list_select_related = ("tenant", "type", "assignee", "group")
+    search_fields = ("=number", "=external_id")
+
+
+@admin.register(TicketEvent)
+class TicketEventAdmin(ReadOnlyAdmin):
+    """The log of tickets."""
+
+    list_display = ("at", "tenant", "ticket", "kind", "code", "actor_kind", "actor_name", "run_id")
+    list_filter = ("kind",)
+    list_select_related = ("tenant", "ticket")
+    search_fields = ("=ticket__number", "=run_id")
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    """Tokens of programs, without what was stored of their text. Deleting one revokes it."""
+
+    list_display = ("name", "prefix", "tenant", "role", "expires_at", "last_used_at", "created_at")
+    list_filter = ("role",)
+    list_select_related = ("tenant",)
+    search_fields = ("name", "=prefix", "tenant__slug")
+    fields = ("name", "prefix", "public_id", "tenant", "role", "expires_at", "last_used_at", "created_at")
+    readonly_fields = fields
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
+        """Whether staff may revoke."""
+        return bool(request.user.has_perm("tickets.delete_apitoken"))
+
+    def delete_model(self, request: HttpRequest, obj: ApiToken) -> None:
+        """Revoke the token, with its audit entry."""
+        people.revoke_token(obj, actor_of(request))
+
+    def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet[ApiToken]) -> None:
+        """Revoke each."""
+        for token in queryset:
+            self.delete_model(request, token)
+
+
+@admin.register(AuditEntry)
+class AuditEntryAdmin(ReadOnlyAdmin):
+    """Who changed what; append-only."""
+
+    list_display = ("at", "tenant", "action", "object", "who")
+    list_filter = ("action",)
+    list_select_related = ("tenant",)
+    search_fields = ("=object", "tenant__slug")
+    fields = ("at", "tenant", "action", "object", "who", "before_shown", "after_shown", "public_id")
+    readonly_fields = fields
+
+    @admin.display(description="actor")
+    def who(self, entry: AuditEntry) -> str:
+        """Return kind and name of the actor."""
+        return f"{entry.actor.get('kind')} {entry.actor.get('name')}"
+
+    @admin.display(description="before")
+    def before_shown(self, entry: AuditEntry) -> str:
+        """Return the state before as indented JSON."""
+        return as_json(entry.before)
+
+    @admin.display(description="after")
+    def after_shown(self, entry: AuditEntry) -> str:
+        """Return the state after as indented JSON."""
+        return as_json(entry.after)

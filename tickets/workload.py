@@ -1,0 +1,74 @@
+"""How much work the people of a group hold now: the numbers that `tickets.assignment` chooses by."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+from django.db.models import Count
+
+from tickets.assignment import Candidate, Choice
+from tickets.models import Group, Membership, Ticket
+from tickets.representation import named
+
+
+def database_now() -> datetime:
+    """Return the database's clock, so that absence means the same in every process."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def candidates(group: Group, *, without: Ticket) -> list[Candidate]:
+    """Return the members of `group` with their open tickets in the whole tenant, `without` not counted."""
+    memberships = (
+        Membership.objects.of(group.tenant_id)
+        .filter(group=group)
+        .select_related("person")
+        .order_by("person_id")
+    )
+    people = [one.person_id for one in memberships]
+    held = dict(
+        Ticket.objects.of(group.tenant_id)
+        .filter(closed=False, assignee__in=people)
+        .exclude(pk=without.pk)
+        .values_list("assignee_id")
+        .annotate(Count("pk"))
+    )
+    return [
+        Candidate(
+            person_id=one.person_id,
+            name=one.person.name,
+            open_tickets=held.get(one.person_id, 0),
+            capacity=one.capacity,
+            last_assigned_at=one.person.last_assigned_at,
+            away_until=one.person.away_until,
+        )
+        for one in memberships
+    ]
+
+
+def explanation(group: Group, choice: Choice) -> dict[str, Any]:
+    """Return the JSON that a log entry keeps: whom, among whom, by which numbers.
+
+    `{"group", "person", "decidedBy", "considered": [{"name", "open", "capacity", "lastAssignedAt",
+    "passedOver"}]}`
+    """
+    return {
+        "group": named(group),
+        "person": choice.chosen.name if choice.chosen else None,
+        "decidedBy": choice.decided_by,
+        "considered": [
+            {
+                "name": one.candidate.name,
+                "open": one.candidate.open_tickets,
+                "capacity": one.candidate.capacity,
+                "lastAssignedAt": (
+                    one.candidate.last_assigned_at.isoformat() if one.candidate.last_assigned_at else None
+                ),
+                "passedOver": one.passed_over,
+            }
+            for one in choice.considered
+        ],
+    }
