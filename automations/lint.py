@@ -18,7 +18,10 @@ _NEGATIVE = frozenset({"neq", "notContains"})
 
 @dataclass(frozen=True, slots=True)
 class Warning:
-    """What may be regretted and where: a pointer as of a fault, a stable code, a sentence."""
+    """What may be regretted and where: a pointer as of a fault, a stable code, a sentence.
+
+    Codes: `rule.optional`, `rule.textOrder`, `status.unoffered`, `name.ambiguous`.
+    """
 
     pointer: str
     code: str

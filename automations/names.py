@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-# Letters of any language, digits, `_` and `-`; a leading `_` is kept for the system (`_body`, `_headers`).
-_NAME = re.compile(r"[^\W\d_][\w-]{0,99}")
+# Letters of any language, digits, `_` and `-`; a leading `_` is kept for the system (`_body`, `_headers`), and digits
+# alone would be taken for the pass of a loop in a step's path (`st_3/17/st_4`).
+_NAME = re.compile(r"(?!\d+\Z)[^\W_][\w-]{0,99}")
 # The run's ticket: a name that a body could fill would shadow it.
 RESERVED = frozenset({"ticket"})
 
@@ -15,5 +16,5 @@ def name_fault(name: str) -> str | None:
     if name in RESERVED:
         return f"`{name}` is a name of the system; choose another one."
     if not _NAME.fullmatch(name):
-        return "Expected a name of letters, digits, `_` and `-` that begins with a letter, at most 100 long."
+        return "Expected at most 100 letters, digits, `_` and `-`; not digits alone, no `_` or `-` first."
     return None

@@ -62,17 +62,19 @@ def build(wanted: Sequence[tuple[str, str, str]]) -> Any:
     return root.finished()
 
 
-def _place(node: _Node, keys: tuple[str, ...], value: Any) -> None:
+def _place(root: _Node, keys: tuple[str, ...], value: Any) -> None:
+    node, ways = root, []
     for position, key in enumerate(keys):
-        rest = keys[position:]
-        if len(rest) == 1 and key not in node.members and node.takes(key):
-            node.members[key] = value
-            return
+        ways.append((node, ".".join(keys[position:])))
         below = node.members.get(key)
         if below is None and node.takes(key):
-            below = node.members[key] = _Node()
-        if len(rest) == 1 or not isinstance(below, _Node) or not below.takes(rest[1]):
-            if node.takes(".".join(rest)):
-                node.members.setdefault(".".join(rest), value)
-            return
+            below = node.members[key] = value if position == len(keys) - 1 else _Node()
+        if not isinstance(below, _Node):
+            break
         node = below
+    else:
+        return
+    for outer, rest in reversed(ways):
+        if outer.takes(rest):
+            outer.members.setdefault(rest, value)
+            return

@@ -21,13 +21,13 @@ from automations.trigger import Trigger
 class OperationSpec:
     """What the language has to know of an operation.
 
-    `inputs` is the JSON Schema of an object, `outputs` the names of its outputs (none: any may come),
+    `inputs` is the JSON Schema of an object, `outputs` the names of its outputs (None: any may come),
     `provider` the kind of connection that it needs, None for built-in ones.
     """
 
     op: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    outputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] | None = ()
     provider: str | None = None
 
 
@@ -84,11 +84,12 @@ class Scope:
         """Return the scope after an action: its outputs under its id and their bare names (SPEC section 3.3)."""
         if step.op == SET:
             return self._after_set(step)
-        outputs = spec.outputs if spec is not None and step.wait else ()
-        names: dict[str, Keys] = {**self.names, **dict.fromkeys(outputs)}
+        # What an unknown operation answers, or one whose answer nobody waits for, cannot be told here.
+        outputs = spec.outputs if spec is not None and step.wait else None
+        names: dict[str, Keys] = {**self.names, **dict.fromkeys(outputs or ())}
         if step.id:
-            names[step.id] = frozenset(outputs) or None
-        writers = _added(self.writers, dict.fromkeys(set(outputs) - self.fixed, step.id))
+            names[step.id] = None if outputs is None else frozenset(outputs)
+        writers = _added(self.writers, dict.fromkeys(set(outputs or ()) - self.fixed, step.id))
         if step.op != "ticket/upsert":
             return replace(self, names=names, writers=writers)
         # From here on `ticket` is the run's own ticket, whoever else has an output of that name.

@@ -10,15 +10,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, connection, transaction
 from django.db.models import F, Max, ProtectedError
 from django.db.models.functions import Now
 
-from automations import exchange, lint, references, tokens, tree, trigger_secrets, webhook
+from automations import exchange, lint, references, schedule, tokens, tree, trigger_secrets, webhook
 from automations.check import Checked, check, refuse
 from automations.contract import Parameter
 from automations.faults import Fault
@@ -349,8 +350,18 @@ def _set_trigger(row: Automation) -> None:
     kind = row.draft["trigger"]["kind"]
     Trigger.objects.of(row.tenant_id).update_or_create(
         automation=row,
-        defaults={"tenant_id": row.tenant_id, "kind": kind, "next_due_at": Now() if kind == "poll" else None},
+        defaults={"tenant_id": row.tenant_id, "kind": kind, "next_due_at": _first_due_at(row)},
     )
+
+
+def _first_due_at(row: Automation) -> Any:
+    """Return when the clock starts it first: a poll now, a schedule at its next local time, anything else never."""
+    trigger = row.draft["trigger"]
+    if trigger["kind"] == "poll":
+        return Now()
+    if trigger["kind"] == "schedule":
+        return schedule.next_at(trigger["cron"], datetime.now(UTC), ZoneInfo(row.tenant.timezone))
+    return None
 
 
 def _give_address(row: Automation) -> None:

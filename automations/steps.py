@@ -167,7 +167,7 @@ class StepReader:
         match = faults.choice(part, "match", pointer, ("all", "any")) or "all"
         if "rules" in part:
             rules = self._rules(part["rules"], below(pointer, "rules"))
-            for key in _RULE_KEYS & part.keys():
+            for key in filter(_RULE_KEYS.__contains__, part):
                 faults.add(below(pointer, key), "key.unknown", "A step with `rules` has no rule of its own.")
         else:
             # The older form: one rule, its keys directly on the step (SPEC section 3.2).

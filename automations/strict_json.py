@@ -138,10 +138,12 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_decimal, parse_cons
 
 def _place_of_refused(text: str) -> int:
     """Return where the first refused token stands; the decoder does not tell."""
-    for token in _NUMBERS.finditer(text):
-        if token["bad"] or (token["whole"] and _written_digits(token[0]) > MAX_DIGITS):
-            return token.start()
-    raise AssertionError("the decoder refused a token that is not there")
+    tokens = _NUMBERS.finditer(text)
+    return next(token.start() for token in tokens if token["bad"] or _is_too_long(token))
+
+
+def _is_too_long(token: re.Match[str]) -> bool:
+    return token["whole"] is not None and _written_digits(token[0]) > MAX_DIGITS
 
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")

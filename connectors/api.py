@@ -16,7 +16,7 @@ from connectors.catalog import Call
 from connectors.models import Connection
 from csbot.lib import api
 from csbot.lib.errors import RequestRefused
-from tickets.tenancy import TenantViewSet
+from tickets.viewset import TenantViewSet
 
 
 class ConnectionBody(api.StrictSerializer):

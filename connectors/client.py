@@ -257,48 +257,34 @@ def _read(response: requests.Response, request: Request, route: transport.Route)
 
 
 def _whole_body(response: requests.Response) -> bytes:
-    announced = response.headers.get("content-length", "")
-    pieces: list[bytes] = []
-    size = (
-        int(announced)
-        if announced.isascii() and announced.isdigit() and response.request.method != "HEAD"
-        else 0
-    )
-    if size <= MAX_ANSWER_BYTES:
-        size = 0
-        for piece in _pieces(response):
-            pieces.append(piece)
-            size += len(piece)
-            if size > MAX_ANSWER_BYTES:
-                break
-    if size > MAX_ANSWER_BYTES:
+    """Return the body. Raises TerminalError `limit.size` as soon as it is, or says that it will be, too large."""
+    # urllib3 knows the announced length; 0 where there is no body, None where nothing is announced.
+    is_too_large = (response.raw.length_remaining or 0) > MAX_ANSWER_BYTES
+    found = bytearray()
+    while not is_too_large and (piece := response.raw.read1(PIECE_BYTES, decode_content=True)):
+        found += piece
+        is_too_large = len(found) > MAX_ANSWER_BYTES
+    if is_too_large:
         raise TerminalError(
             "limit.size",
             f"The service answered {response.status_code} and has processed the request, but its answer is "
             f"larger than {MAX_ANSWER_BYTES} bytes and was cut off.",
             trace={"status": response.status_code},
         )
-    return b"".join(pieces)
+    return bytes(found)
 
 
 def _excerpt(response: requests.Response, route: transport.Route) -> bytes:
     """Return the beginning of a body that only explains a status; it may be cut off, late or broken."""
     route.ends_at = min(route.ends_at, time.monotonic() + EXCERPT_SECONDS)
-    found = b""
-    try:
-        for piece in _pieces(response):
+    found = bytearray()
+    # `read1` does not wait until a piece is full.
+    with contextlib.suppress(*_MAYBE):
+        while len(found) < EXCERPT_BYTES and (
+            piece := response.raw.read1(EXCERPT_BYTES, decode_content=True)
+        ):
             found += piece
-            if len(found) >= EXCERPT_BYTES:
-                break
-    except _MAYBE:
-        pass
-    return found
-
-
-def _pieces(response: requests.Response) -> Iterator[bytes]:
-    """Yield the body as it arrives, decoded; `read1` does not wait until a piece is full."""
-    while piece := response.raw.read1(PIECE_BYTES, decode_content=True):
-        yield piece
+    return bytes(found)
 
 
 def _nobody_knows(

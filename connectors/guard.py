@@ -8,6 +8,7 @@ a name that changes its answer after the check reaches nothing (SPEC section 10)
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 import threading
 import time
@@ -22,6 +23,9 @@ from django.conf import settings
 from csbot.lib.errors import RetryableError, TerminalError
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+# RFC 1035 section 2.3.4; the underscore is no letter of a host's name, but it is used.
+LONGEST_NAME = 253
+_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 
 # IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and successors): what is not globally
 # reachable. Spelled out, because what `ipaddress` calls private differs between Python's patch releases.
@@ -162,8 +166,8 @@ def _ascii_host(host: str) -> str:
         ascii_host = host if host.isascii() else idna.encode(host, uts46=True).decode()
     except idna.IDNAError as error:
         raise _invalid("The address has a host that is no valid name.") from error
-    if not ascii_host or not set(ascii_host) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-_"):
-        raise _invalid("The address has no host, or one with characters that a name cannot have.")
+    if len(ascii_host) > LONGEST_NAME or not all(_LABEL.fullmatch(label) for label in ascii_host.split(".")):
+        raise _invalid("The address has no host, or one that cannot be a name.")
     return ascii_host
 
 

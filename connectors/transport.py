@@ -51,8 +51,7 @@ class Route:
             if left <= 0:
                 break
             connected = BoundedSocket(address.family, socket.SOCK_STREAM)
-            # The addresses share what time there is, so that one that swallows everything leaves some to the
-            # next.
+            # The addresses share the time, so that one that swallows everything leaves some to the next.
             connected.settimeout(left / (len(self.addresses) - index))
             try:
                 connected.connect(address.sockaddr)
@@ -77,10 +76,9 @@ class Route:
             return TerminalError(
                 "net.tls", f"No secure connection to {where} is possible: {reason}. Nothing was sent."
             )
+        reason = "the handshake broke off" if isinstance(failure, ssl.SSLError) else failure.strerror
         return RetryableError(
-            "net.refused",
-            f"The connection to {where} was refused or broken before anything was sent "
-            f"({failure.strerror or type(failure).__name__}).",
+            "net.refused", f"The connection to {where} failed before anything was sent ({reason})."
         )
 
 

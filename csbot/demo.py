@@ -53,10 +53,10 @@ def load() -> dict[str, Any]:
     known = _read(path)
     with transaction.atomic():
         tenant = Tenant.objects.filter(slug=SLUG).first()
-        company = known.get("tenants", {}).get(SLUG, {}) if tenant else {}
+        company = _part(known, "tenants", SLUG) if tenant else {}
         if tenant is None:
             tenant = _found()
-        staff = known.get("staff") if Login.objects.filter(username=STAFF).exists() else None
+        staff = _part(known, "staff") if Login.objects.filter(username=STAFF).exists() else {}
         document = {
             "baseUrl": settings.CSBOT_PUBLIC_URL,
             "staff": staff or _staff(),
@@ -64,7 +64,7 @@ def load() -> dict[str, Any]:
                 SLUG: {
                     "token": company.get("token") or _token(tenant),
                     "people": company.get("people") or _passwords(tenant),
-                    "webhooks": _webhooks(tenant),
+                    "webhooks": _webhooks(tenant, _part(company, "webhooks")),
                 }
             },
         }
@@ -92,11 +92,14 @@ def _found() -> Tenant:
 def _staff() -> dict[str, str]:
     """Return login and token of the platform's staff, made anew."""
     password = _password()
-    login = Login.objects.filter(username=STAFF).first() or Login(username=STAFF, email=f"{STAFF}@{SLUG}.test")
+    login = Login.objects.filter(username=STAFF).first() or Login(
+        username=STAFF, email=f"{STAFF}@{SLUG}.test"
+    )
     login.is_staff = login.is_superuser = login.is_active = True
     login.set_password(password)
     login.save()
-    ApiToken.objects.filter(tenant=None, name=TOKEN_NAME).delete()
+    for earlier in ApiToken.objects.filter(tenant=None, name=TOKEN_NAME):
+        tokens.revoke(earlier)
     _row, written = tokens.issue(None, TOKEN_NAME, None)
     return {"username": STAFF, "password": password, "token": written}
 
@@ -114,20 +117,20 @@ def _passwords(tenant: Tenant) -> dict[str, dict[str, str]]:
     made = {}
     for name in [name for _title, members in GROUPS.values() for name, _role, _capacity in members]:
         email, password = _email(name), _password()
-        person = Person.objects.of(tenant).filter(email=email)
-        if not person.exists():
+        person = Person.objects.of(tenant).filter(email=email).first()
+        if person is None:
             continue
         login = Login.objects.filter(username=email).first() or Login(username=email, email=email)
         login.set_password(password)
         login.save()
-        person.update(login=login)
+        people.change_person(person, SYSTEM, {"login": login})
         made[name] = {"email": email, "password": password}
     return made
 
 
-def _webhooks(tenant: Tenant) -> dict[str, str]:
-    """Return the addresses of the company's webhooks as they are now."""
-    addresses = {}
+def _webhooks(tenant: Tenant, known: dict[str, str]) -> dict[str, str]:
+    """Return the addresses of the company's webhooks as they are now; of a renamed one, that known so far."""
+    addresses = {key: webhook.address(url.rsplit("/", 1)[-1]) for key, url in known.items()}
     for raw, key in AUTOMATIONS:
         automation = Automation.objects.of(tenant).named(raw["name"])
         token = webhook_tokens.current(automation) if automation and key else None
@@ -141,15 +144,24 @@ def _email(name: str) -> str:
 
 
 def _password() -> str:
-    return secrets.token_urlsafe(12)
+    # 80 bits that a double click selects whole.
+    return secrets.token_hex(10)
 
 
 def _read(path: Path) -> dict[str, Any]:
     """Return what an earlier call wrote, or an empty dict."""
     try:
-        return dict(json.loads(path.read_text()))
+        document = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _part(document: Any, *keys: str) -> dict[str, Any]:
+    """Return an object inside the document, or an empty dict where there is none."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
 
 
 def _write(path: Path, document: dict[str, Any]) -> None:

@@ -53,7 +53,13 @@ CONVERTER_ERRORS: dict[str, Any] = {
     "trigger": {
         "kind": "webhook",
         "params": [
-            {"id": "f_message", "name": "message", "path": "errors.0.message", "type": "string", "required": True},
+            {
+                "id": "f_message",
+                "name": "message",
+                "path": "errors.0.message",
+                "type": "string",
+                "required": True,
+            },
             {"id": "f_doc", "name": "documentId", "path": "document.id", "type": "string", "required": False},
         ],
     },
@@ -68,7 +74,7 @@ CONVERTER_ERRORS: dict[str, Any] = {
                     "id": "st_by_document",
                     "type": "action",
                     "op": "data/set",
-                    "inputs": {"name": "errorKey", "value": "converter/{{documentId}}"},
+                    "inputs": {"name": "errorKey", "value": "{{documentId}}"},
                 }
             ],
             "else": [
@@ -76,7 +82,7 @@ CONVERTER_ERRORS: dict[str, Any] = {
                     "id": "st_by_message",
                     "type": "action",
                     "op": "data/set",
-                    "inputs": {"name": "errorKey", "value": "converter/{{message}}"},
+                    "inputs": {"name": "errorKey", "value": "{{message}}"},
                 }
             ],
         },
@@ -87,7 +93,7 @@ CONVERTER_ERRORS: dict[str, Any] = {
             "inputs": {
                 "externalId": "{{errorKey}}",
                 "title": "Převodník dokumentů: {{message}}",
-                "description": "Dokument: {{documentId | default: \"neznámý\"}}",
+                "description": 'Dokument: {{documentId | default: "neznámý"}}',
                 "type": "error",
                 "status": "new",
             },
@@ -104,7 +110,7 @@ CONVERTER_ERRORS: dict[str, Any] = {
             "op": "incident/create",
             "inputs": {
                 "title": "Převodník dokumentů hlásí chybu",
-                "impact": "Dokument {{documentId | default: \"bez čísla\"}} nebyl převeden: {{message}}",
+                "impact": 'Dokument {{documentId | default: "bez čísla"}} nebyl převeden: {{message}}',
                 "cause": "{{errorKey}}",
             },
         },

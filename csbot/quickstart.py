@@ -82,8 +82,10 @@ class Installation:
         try:
             self._make_room()
             self._start_servers()
-            if self._finishes("migrate") and self._finishes("demo"):
-                self._start_services(began)
+            if self._finishes("migrate") and self._start_services():
+                say(f"ready after {time.monotonic() - began:.1f} s, logs in {self._home / 'log'}")
+                for line in _welcome(json.loads((self._home / "demo.json").read_text())):
+                    say(line)
             self._supervisor.run()
         except CannotStart:
             if not self._supervisor.is_stopping:
@@ -143,19 +145,23 @@ class Installation:
             raise CannotStart(f"{name} failed ({descriptor(code)}): {child.last_words()} (see {child.log})")
         return code == 0
 
-    def _start_services(self, began: float) -> None:
-        say(f"starting {', '.join(child.name for child in self._services)}")
-        for child in self._services:
+    def _start_services(self) -> bool:
+        """Start the services and await readiness; False when asked to stop. Raises CannotStart."""
+        web, *others = self._services
+        say("starting web")
+        self._supervisor.watch(web)
+        # Meanwhile; beat and worker would only take the time that both need.
+        if not self._finishes("demo"):
+            return False
+        say(f"starting {' and '.join(child.name for child in others)}")
+        for child in others:
             self._supervisor.watch(child)
         self._complain_at = time.monotonic() + COMPLAIN_EVERY_SECONDS
-        if self._supervisor.wait_until(self._is_ready, every_seconds=LOOK_EVERY_SECONDS):
-            say(f"ready after {time.monotonic() - began:.1f} s, logs in {self._home / 'log'}")
-            for line in _welcome(json.loads((self._home / "demo.json").read_text())):
-                say(line)
+        return self._supervisor.wait_until(self._is_ready, every_seconds=LOOK_EVERY_SECONDS)
 
     def _is_ready(self) -> bool:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._bind, self._bind)
-        connection = http.client.HTTPConnection(host, self._port, timeout=3)
+        connection = http.client.HTTPConnection(host, self._port, timeout=2)
         try:
             connection.request("GET", "/readyz")
             answer = connection.getresponse()

@@ -65,7 +65,7 @@ CSBOT_STUCK_AFTER = env.read("CSBOT_STUCK_AFTER", 120, env.whole(3, 86_400), "wh
 if CSBOT_STUCK_AFTER < 3 * CSBOT_HEARTBEAT:
     env.stop("CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least three heartbeats ({3 * CSBOT_HEARTBEAT})")
 CSBOT_SCHEDULER_TICK = env.read("CSBOT_SCHEDULER_TICK", 5, env.whole(1, 3600), "whole seconds from 1 to 3600")
-CSBOT_OUTBOUND_ALLOW = env.read(
+CSBOT_OUTBOUND_ALLOW: list[tuple[str | None, str, int]] = env.read(
     "CSBOT_OUTBOUND_ALLOW", [], env.allow_list, "host:port or slug=host:port, divided by commas"
 )
 CSBOT_WEBHOOK_RATE = env.read("CSBOT_WEBHOOK_RATE", (50, 200), env.rate, "perSecond/burst, such as 50/200")
@@ -122,9 +122,11 @@ TEMPLATES = [
 ]
 # A database that hangs is met by timeouts: of connecting, of a statement, of a lock, of an idle transaction, and
 # by TCP keepalives for a half-open socket. A migration may take its time.
-_database = env.read("DATABASE_URL", {}, env.database_url, "postgresql://user:password@host:port/name") or (
-    env.database_url(_database_url)
-)
+try:
+    _database = env.database_url(_database_url)
+except ValueError:
+    # The value holds a password, so the line does not repeat it.
+    raise SystemExit("DATABASE_URL is not accepted; expected postgresql://user:password@host:port/name.") from None
 _timeouts = "" if "migrate" in sys.argv else "-c statement_timeout=15s -c lock_timeout=5s -c transaction_timeout=60s "
 DATABASES = {
     "default": {
@@ -152,6 +154,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+CSRF_FAILURE_VIEW = "csbot.lib.problems.csrf_failure"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CSBOT_PUBLIC_URL.startswith("https://")
 LANGUAGE_CODE = "en"
 LANGUAGES = [("cs", "Čeština"), ("en", "English")]
@@ -159,7 +162,6 @@ LOCALE_PATHS = [BASE_DIR / "csbot" / "locale"]
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
-STATIC_ROOT = BASE_DIR / "static"
 # Without a collect step: WhiteNoise serves what the packages bring, found once at start.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
@@ -180,4 +182,10 @@ LOGGING = {
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
+    # One line for every wake-up and every tick says nothing.
+    "loggers": {
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
+    },
 }

@@ -4,8 +4,10 @@ from django.contrib import admin
 from django.urls import include, path
 from rest_framework.routers import SimpleRouter
 
+import automations.api
 import connectors.api
 import incidents.api
+import runtime.api
 import tickets.api
 import tickets.ticket_api
 from csbot import health
@@ -24,7 +26,9 @@ for prefix, viewset, basename in (
     *tickets.api.ROUTES,
     *tickets.ticket_api.ROUTES,
     *connectors.api.ROUTES,
+    *automations.api.ROUTES,
     *incidents.api.ROUTES,
+    *runtime.api.ROUTES,
 ):
     router.register(prefix, viewset, basename=basename)
 

@@ -16,7 +16,9 @@ from granian.http import HTTP1Settings
 
 from csbot.processes import die_with_parent
 
-# Threads are made as they are needed. A live stream holds one for as long as it is open.
+# Threads are made as they are needed; a live stream holds one for as long as it is open. Measured with webhooks
+# over 16 connections on two busy cores: 170-240/s with 4 threads, 340-400/s with 16 or 48, and no more from a
+# second process.
 BLOCKING_THREADS = 48
 # A thread takes its database connection with it when it ends, so threads that were needed once stay a while.
 THREAD_IDLE_SECONDS = 300

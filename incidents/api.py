@@ -14,7 +14,7 @@ from csbot.lib import api
 from incidents import services
 from incidents.models import Incident
 from tickets import numbers
-from tickets.tenancy import TenantViewSet
+from tickets.viewset import TenantViewSet
 
 
 def of_ticket(queryset: QuerySet, value: str) -> QuerySet:

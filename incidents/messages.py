@@ -13,6 +13,8 @@ from typing import Any
 from django.utils.translation import gettext, override
 from django.utils.translation import gettext_noop as _
 
+from connectors import providers
+
 # Every error code of a run (SPEC section 13); `http.<status>` stands for any status.
 ERROR_CODES = (
     "http.<status>",
@@ -139,8 +141,8 @@ IMPACTS: dict[str, str] = {
     "net.unknown": UNCERTAIN_IMPACT,
     "mcp.isError": _("%(service)s reports that it could not do its task."),
     "input.invalid": _(
-        "A value that the automation needs did not arrive or has another form than expected. Correct the data"
-        " or the automation, then run it again."
+        "A value that the automation needs did not arrive or cannot be used; the run says which. Correct the"
+        " data, the automation or its connection, then run it again."
     ),
     "missing.operation": _(
         "The automation uses an operation that does not exist any more. Edit the automation, then run it"
@@ -196,9 +198,12 @@ def texts(code: str, params: Mapping[str, Any], language: str) -> Texts:
 
     `params` may hold `ticket` (`TK-1`), `automation` and `connection` (names), `message` (of `flow.fail`),
     `several` (true when failures of more than one ticket were counted) and `uncertain` (true when nobody
-    knows whether a call happened, so that the run waits for a person).
+    knows whether a call happened, so that the run waits for a person). A provider's own codes have its texts.
     """
     is_uncertain = bool(params.get("uncertain")) or code == "net.unknown"
+    declared = _of_provider(code)
+    if declared and not is_uncertain:
+        return Texts(*declared.get(language, declared["en"]))
     title = UNCERTAIN if is_uncertain else TITLES.get(code, FAILED)
     impact = UNCERTAIN_IMPACT if is_uncertain else _impact_of(code, params)
     with override(language):
@@ -208,7 +213,12 @@ def texts(code: str, params: Mapping[str, Any], language: str) -> Texts:
 
 def has_text(code: str) -> bool:
     """Whether `code` has an impact of its own, so that its readers do not meet the general sentence."""
-    return _impact_of(code, {}) != UNKNOWN_IMPACT
+    return _of_provider(code) is not None or _impact_of(code, {}) != UNKNOWN_IMPACT
+
+
+def _of_provider(code: str) -> Mapping[str, tuple[str, str]] | None:
+    """Return title and impact by language when a provider declares `code` as its own (SPEC section 10)."""
+    return next((one.texts[code] for one in providers.every() if code in one.texts), None)
 
 
 def _form(title: Title, params: Mapping[str, Any]) -> str:

@@ -42,8 +42,8 @@ UPDATE incidents_incident SET notify_after = clock_timestamp() + %s WHERE id IN 
 def send_due() -> int:
     """E-mail staff about incidents that nobody was told of yet; return how many mails left.
 
-    Without `CSBOT_STAFF_EMAIL` nothing is sent and nothing is marked. A mail that cannot be sent is logged
-    and tried again after `LEASE`. Belongs outside a transaction: a mail server may be slow.
+    Without `CSBOT_STAFF_EMAIL` nothing is sent and nothing is marked. What cannot be sent is logged and tried again
+    after `LEASE`. Belongs outside a transaction: a mail server may be slow.
     """
     if not settings.CSBOT_STAFF_EMAIL:
         return 0
@@ -51,10 +51,17 @@ def send_due() -> int:
     if not taken:
         return 0
     sender = get_connection()
+    sent = 0
     try:
-        return sum(_send(incident, sender) for incident in taken)
+        sender.open()
+        for incident in taken:
+            sent += _send(incident, sender)
+    except OSError as error:
+        # The server itself: each further mail would wait for it as long, and ticks have better things to do.
+        logger.error("E-mails about incidents cannot be sent: %s", error)
     finally:
         sender.close()
+    return sent
 
 
 def _take() -> list[Incident]:
@@ -67,13 +74,14 @@ def _take() -> list[Incident]:
 
 
 def _send(incident: Incident, sender: BaseEmailBackend) -> bool:
-    """Send one mail and mark its incident. False: it did not leave, or somebody else marked it first."""
+    """Send one mail and mark its incident. False: the server refused this mail, or somebody else marked it first.
+
+    Raises OSError when the server cannot be talked to.
+    """
     try:
         _mail(incident, sender).send()
-    except (OSError, smtplib.SMTPException) as error:
-        logger.error("Incident %s: the e-mail to staff did not leave: %s", incident.public_id, error)
-        # What broke may be the connection itself; the next mail opens a new one.
-        sender.close()
+    except (smtplib.SMTPResponseException, smtplib.SMTPRecipientsRefused) as error:
+        logger.error("Incident %s: the server refused the e-mail to staff: %s", incident.public_id, error)
         return False
     return bool(Incident.objects.filter(pk=incident.pk, notified_at=None).update(notified_at=Now()))
 

@@ -17,6 +17,7 @@ from csbot.lib import json
 from csbot.lib.errors import RequestRefused
 from csbot.lib.values import instant_text
 from incidents import messages
+from incidents.events import incident_resolved
 from incidents.models import Incident
 from tickets.models import Tenant, Ticket
 
@@ -178,6 +179,8 @@ def _resolve(incident: Incident) -> bool:
         .filter(pk=incident.pk, status__in=UNRESOLVED)
         .update(status=Incident.Status.RESOLVED, resolved_at=Now())
     )
+    if hit:
+        incident_resolved.send(sender=Incident, incident_id=incident.pk)
     return bool(hit)
 
 

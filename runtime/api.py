@@ -17,7 +17,7 @@ from incidents.models import Incident
 from runtime import representation, services
 from runtime.models import Run
 from tickets import numbers
-from tickets.tenancy import TenantViewSet
+from tickets.viewset import TenantViewSet
 
 STATUS_WORDS: dict[str, list[int]] = {}
 for _inside, _outside in services.OUTSIDE.items():

@@ -67,6 +67,11 @@ class Run(TenantOwned):
     # The first instant of waiting for a limit or a breaker, which may last 24 h.
     waiting_since = models.DateTimeField(null=True)
     dedup_key = models.CharField(max_length=200, null=True)
+    # Runs of one line (SPEC section 5.8) go in the order of `order_place`, one at a time; a rerun takes the place of
+    # the run that it repeats. `order_holds`: behind an earlier one that failed it waits.
+    order_key = models.CharField(max_length=200, null=True)
+    order_place = models.BigIntegerField(null=True)
+    order_holds = models.BooleanField(default=True)
     cancel_requested = models.BooleanField(default=False)
     # {"code", "message", "stepId", "retryable"} of the last failure.
     error = JSONField(null=True)
@@ -107,6 +112,11 @@ class Run(TenantOwned):
             models.Index(F("tenant"), F("priority"), F("id"), condition=Q(status=0), name="run_ready"),
             models.Index(fields=["tenant"], condition=Q(status=1), name="run_running"),
             models.Index(fields=["due_at"], condition=Q(status=2), name="run_scheduled"),
+            models.Index(
+                fields=["order_key", "order_place"],
+                condition=Q(order_key__isnull=False) & ~Q(status__in=[4, 6]),
+                name="run_in_line",
+            ),
             models.Index(fields=["finished_at"], condition=Q(status__in=[4, 5, 6]), name="run_final"),
             models.Index(fields=["tenant", "-id"], name="run_newest"),
             models.Index(

@@ -11,11 +11,13 @@ from automations import contract
 from automations.models import Automation
 from csbot.lib import json
 from csbot.lib.errors import RequestRefused
+from runtime import outcomes
 from runtime.execution import calls
 from runtime.execution.journal import State
 from runtime.models import Run, RunData, RunLog, RunStep
 from runtime.queue import states
 from runtime.queue.states import Enqueued
+from runtime.triggers import ordering
 from tickets.events import Actor
 
 OUTSIDE = {
@@ -58,6 +60,7 @@ def start(automation: Automation, actor: Actor, body: Any) -> Enqueued:
             "The body does not fit the parameters of this automation.",
             extra={"missing": values.missing, "invalid": values.invalid},
         )
+    given = {"body": body, "headers": {}, "params": values.values}
     with transaction.atomic():
         run = states.enqueue(
             tenant_id=automation.tenant_id,
@@ -65,7 +68,8 @@ def start(automation: Automation, actor: Actor, body: Any) -> Enqueued:
             version_id=version.pk,
             trigger=Run.Trigger.MANUAL,
             priority=trigger.get("priority", 5),
-            input_json=json.dumps({"body": body, "headers": {}, "params": values.values}),
+            input_json=json.dumps(given),
+            line=ordering.line_of(trigger, automation.pk, given),
         )
         assert run is not None
         note(automation.tenant_id, run.run_id, "run.started", actor=actor.name)
@@ -102,6 +106,7 @@ def rerun(run: Run, actor: Actor, *, on_newest: bool = False) -> Enqueued:
             priority=run.priority,
             input_json=json.dumps(data.input),
             rerun_of=run,
+            line=ordering.line_of_rerun(run),
             raw=bytes(data.raw) if data.raw is not None else None,
             content_type=data.content_type,
         )
@@ -118,7 +123,7 @@ def cancel(run: Run, actor: Actor) -> tuple[Run, bool]:
     with transaction.atomic():
         if states.cancel(run):
             calls.cancel_callees(run)
-            calls.wake_caller(run)
+            outcomes.note_end(run)
             note(run.tenant_id, run.pk, "run.cancelled", actor=actor.name)
             return _again(run), False
         if states.request_cancel(run):
@@ -144,7 +149,7 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
             # asks again instead of sending.
             unknown.update(state=State.FAILED)
         if decision == "giveUp":
-            calls.wake_caller(run)
+            outcomes.note_end(run)
         note(run.tenant_id, run.pk, f"run.resolved.{decision}", actor=actor.name)
     return _again(run)
 

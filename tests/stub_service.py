@@ -106,7 +106,7 @@ class StubService:
         self._changed = threading.Condition()
         self._server = _Server((HOST, port), _Handler)
         self._server.service = self
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.005})
         self._thread.start()
 
     def __enter__(self) -> StubService:

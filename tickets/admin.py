@@ -126,26 +126,24 @@ class PersonAdmin(AuditedAdmin):
     delete_one = staticmethod(people.delete_person)
 
 
-class MembershipForm(forms.ModelForm):
-    """A place in a group, for a person of the group's tenant."""
+class MembershipFormSet(forms.BaseInlineFormSet):
+    """Places in a group, for people of the group's tenant."""
 
-    class Meta:
-        model = Membership
-        fields = ("person", "capacity")
-
-    def clean_person(self) -> Person:
-        """Refuse a person of another tenant."""
-        person: Person = self.cleaned_data["person"]
-        if person.tenant_id != self.instance.group.tenant_id:
-            raise forms.ValidationError("This person belongs to another tenant.")
-        return person
+    def clean(self) -> None:
+        """Refuse people of another tenant, each at its row."""
+        super().clean()
+        for form in self.forms:
+            person = getattr(form, "cleaned_data", {}).get("person")
+            if person is not None and person.tenant_id != self.instance.tenant_id:
+                form.add_error("person", "This person belongs to another tenant.")
 
 
 class MembershipInline(admin.TabularInline):
     """The people of a group."""
 
     model = Membership
-    form = MembershipForm
+    formset = MembershipFormSet
+    fields = ("person", "capacity")
     extra = 0
     autocomplete_fields = ("person",)
 

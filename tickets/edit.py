@@ -7,12 +7,14 @@ that it does not offer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from csbot.lib.values import escape
 from tickets import fields, references, search
 from tickets.models import Tenant, Ticket
+from tickets.representation import state
 from tickets.values import MAX_TAGS, Fault, refuse
 
 _REFERENCES: tuple[tuple[str, str, Callable[[Tenant, str], Any]], ...] = (
@@ -20,6 +22,30 @@ _REFERENCES: tuple[tuple[str, str, Callable[[Tenant, str], Any]], ...] = (
     ("group", "missing.group", references.group_of),
     ("assignee", "missing.person", references.person_of),
 )
+
+WRITTEN = (
+    "external_id", "title", "description", "type_id", "status", "closed", "closed_at", "tags", "assignee_id",
+    "group_id", "fields", "requester_name", "requester_email", "in_line_since", "search_text",
+)  # fmt: skip
+"""Columns that an edit may change."""
+
+
+@dataclass(frozen=True)
+class Before:
+    """A ticket as it was before an edit: as others see it, and its columns."""
+
+    shown: dict[str, Any]
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(cls, ticket: Ticket) -> Before:
+        """Return the present state of `ticket`."""
+        return cls(state(ticket), {name: getattr(ticket, name) for name in WRITTEN})
+
+    def differences(self, ticket: Ticket) -> dict[str, Any]:
+        """Return the columns of `ticket` that are not as they were, with their new values."""
+        columns = {name: getattr(ticket, name) for name in WRITTEN}
+        return {name: value for name, value in columns.items() if not fields.equal(value, self.columns[name])}
 
 
 def apply(ticket: Ticket, values: Mapping[str, Any], *, now: datetime, is_new: bool = False) -> None:

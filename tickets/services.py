@@ -8,10 +8,9 @@ what people hold), then tickets, then the counter of numbers. Nobody waits for a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -19,54 +18,17 @@ from django.utils import timezone
 from csbot.lib.errors import RequestRefused
 from tickets import assignment, edit, numbers, references, workload
 from tickets.events import SYSTEM, Actor, ticket_changed
-from tickets.fields import equal
 from tickets.models import Group, Membership, Person, Tenant, Ticket, TicketEvent
-from tickets.representation import BEFORE_CREATION, changes, representation, state
-from tickets.values import Fault, checked, comment_text, refuse
+from tickets.representation import BEFORE_CREATION, changes, state
+from tickets.representation import representation as representation  # what others ask the services for
+from tickets.values import UPSERT_KEYS, Fault, checked, comment_text, refuse
 
-__all__ = [
-    "assign",
-    "assign_least_busy",
-    "change",
-    "close",
-    "comment",
-    "create",
-    "hand_out",
-    "log",
-    "read",
-    "reopen",
-    "representation",
-    "upsert",
-]
-
-LOAD_LOCK = 4_801
-"""First half of the advisory lock under which it is decided who gets work; the second is the tenant's id."""
-
-UPSERT_KEYS = ("externalId", "title", "description", "type", "status", "tags", "fields", "requester")
 LOAD_KEYS = {"assignee", "group", "closed"}
 """What changes how much a person holds or who waits in a line."""
-
-WRITTEN = (
-    "external_id", "title", "description", "type_id", "status", "closed", "closed_at", "tags", "assignee_id",
-    "group_id", "fields", "requester_name", "requester_email", "in_line_since", "search_text",
-)  # fmt: skip
-"""Columns that an edit may change."""
 
 
 class _ExternalIdTakenError(Exception):
     """Another ticket has the external id, perhaps since a moment ago."""
-
-
-@dataclass(frozen=True)
-class _Before:
-    """A locked ticket as it was before the edit."""
-
-    shown: dict[str, Any]
-    columns: dict[str, Any]
-
-    @classmethod
-    def of(cls, ticket: Ticket) -> _Before:
-        return cls(state(ticket), {name: getattr(ticket, name) for name in WRITTEN})
 
 
 def read(tenant: Tenant, reference: str | int) -> Ticket:
@@ -91,7 +53,7 @@ def create(tenant: Tenant, actor: Actor, values: Mapping[str, Any]) -> Ticket:
     try:
         with transaction.atomic():
             if LOAD_KEYS & clean.keys():
-                _lock_load(tenant)
+                workload.lock(tenant)
             return _insert(tenant, actor, clean)
     except _ExternalIdTakenError as error:
         raise _external_id_taken(clean["externalId"]) from error
@@ -110,7 +72,7 @@ def change(
     try:
         with transaction.atomic():
             if LOAD_KEYS & clean.keys():
-                _lock_load(tenant)
+                workload.lock(tenant)
             ticket = _locked(tenant, number)
             if version is not None and version != ticket.version:
                 message = f"The ticket was changed meanwhile: its version is {ticket.version}, not {version}."
@@ -191,15 +153,15 @@ def assign(
     if not person and not group:
         refuse([Fault("ticket.invalid", "", "Expected a person or a group.")])
     with transaction.atomic():
-        _lock_load(tenant)
+        workload.lock(tenant)
         holder = references.required(tenant, "person", person, "/person") if person else None
         team = references.required(tenant, "group", group, "/group") if group else None
         ticket = _locked(tenant, number)
-        before = _Before.of(ticket)
+        before = edit.Before.of(ticket)
         ticket.group = team or ticket.group
         if holder is not None:
             ticket.assignee = holder
-        elif not _is_member(ticket.group, ticket.assignee_id):
+        elif not workload.is_member(ticket.group, ticket.assignee_id):
             ticket.assignee = None
         edit.settle_line(ticket, before.columns["group_id"])
         _save(ticket, actor, before)
@@ -224,14 +186,14 @@ def assign_least_busy(
     RequestRefused 400 `missing.group` with `pointer`, 404.
     """
     with transaction.atomic():
-        _lock_load(tenant)
+        workload.lock(tenant)
         team = references.required(tenant, "group", group, pointer)
         if respect_capacity:
             _hand_out(tenant, [team.pk])
         ticket = _locked(tenant, number)
-        if not reassign and _is_held_by(team, ticket):
+        if not reassign and workload.is_held_by(team, ticket):
             return ticket.assignee
-        choice = _choose(team, ticket, respect_capacity=respect_capacity)
+        choice = workload.choose(team, ticket, respect_capacity=respect_capacity)
         code = "ticket.assigned.leastBusy" if choice.chosen else "ticket.inLine"
         _place(ticket, actor, team, choice, code)
         return ticket.assignee
@@ -244,7 +206,7 @@ def hand_out(tenant: Tenant) -> int:
     membership or an absence has changed, and regularly, since the end of an absence is no event.
     """
     with transaction.atomic():
-        _lock_load(tenant)
+        workload.lock(tenant)
         return _hand_out(tenant, None)
 
 
@@ -278,21 +240,25 @@ def log(
 
 
 def _edit(ticket: Ticket, actor: Actor, clean: Mapping[str, Any]) -> None:
-    before = _Before.of(ticket)
+    before = edit.Before.of(ticket)
     edit.apply(ticket, clean, now=timezone.now())
     _save(ticket, actor, before)
 
 
 def _save(
-    ticket: Ticket, actor: Actor, before: _Before, *, code: str = "", data: Mapping[str, Any] | None = None
+    ticket: Ticket,
+    actor: Actor,
+    before: edit.Before,
+    *,
+    code: str = "",
+    data: Mapping[str, Any] | None = None,
 ) -> None:
     """Write what differs from `before`: row, log entry and signal; hand out the line of who got free by it.
 
     `code` is the entry's own sentence with its `data`; an edit of assignee and group alone is an `assigned`
     entry.
     """
-    columns = {name: getattr(ticket, name) for name in WRITTEN}
-    written = {name: value for name, value in columns.items() if not equal(value, before.columns[name])}
+    written = before.differences(ticket)
     if not written:
         return
     changed = changes(before.shown, state(ticket))
@@ -300,9 +266,9 @@ def _save(
         ticket.version += 1
         ticket.updated_at = timezone.now()
         written |= {"version": ticket.version, "updated_at": ticket.updated_at}
-    Ticket.objects.filter(pk=ticket.pk).update(**written)
-    if changed.get("assignee") and ticket.assignee_id:
-        Person.objects.filter(pk=ticket.assignee_id).update(last_assigned_at=Now())
+    Ticket.objects.of(ticket.tenant_id).filter(pk=ticket.pk).update(**written)
+    if "assignee" in changed:
+        _note_new_work(ticket)
     if changed or code:
         is_assigned = bool(code) or changed.keys() <= {"assignee", "group"}
         kind = "assigned" if is_assigned else "changed"
@@ -330,8 +296,7 @@ def _insert(tenant: Tenant, actor: Actor, clean: Mapping[str, Any]) -> Ticket:
         if _is_external_id_taken(error):
             raise _ExternalIdTakenError from error
         raise
-    if ticket.assignee_id:
-        Person.objects.filter(pk=ticket.assignee_id).update(last_assigned_at=Now())
+    _note_new_work(ticket)
     changed = changes(BEFORE_CREATION, state(ticket))
     log(ticket, "created", actor, "ticket.created", data={"changes": changed})
     ticket_changed.send(sender=Ticket, ticket=ticket, event="created", changes=changed, actor=actor)
@@ -346,29 +311,31 @@ def _hang_event(ticket: Ticket, actor: Actor, clean: Mapping[str, Any]) -> None:
 def _touch(ticket: Ticket) -> None:
     """Something happened on the ticket that is no change of it."""
     ticket.updated_at = timezone.now()
-    Ticket.objects.filter(pk=ticket.pk).update(updated_at=ticket.updated_at)
+    Ticket.objects.of(ticket.tenant_id).filter(pk=ticket.pk).update(updated_at=ticket.updated_at)
+
+
+def _note_new_work(ticket: Ticket) -> None:
+    """Remember when the assignee was given work; on the database's clock, since it decides who comes next."""
+    if ticket.assignee_id:
+        Person.objects.of(ticket.tenant_id).filter(pk=ticket.assignee_id).update(last_assigned_at=Now())
 
 
 # Who gets the work; all of it under the load lock
 
 
-def _choose(group: Group, ticket: Ticket, *, respect_capacity: bool) -> assignment.Choice:
-    people = workload.candidates(group, without=ticket)
-    return assignment.choose(people, now=workload.database_now(), respect_capacity=respect_capacity)
-
-
 def _place(ticket: Ticket, actor: Actor, group: Group, choice: assignment.Choice, code: str) -> None:
     """Give the ticket to the chosen person, or put it into the line of `group`, where it keeps its place."""
-    before = _Before.of(ticket)
+    before = edit.Before.of(ticket)
     ticket.group = group
-    ticket.assignee = Person.objects.get(pk=choice.chosen.person_id) if choice.chosen else None
+    chosen = choice.chosen
+    ticket.assignee = Person.objects.of(ticket.tenant_id).get(pk=chosen.person_id) if chosen else None
     edit.settle_line(ticket, before.columns["group_id"])
-    if choice.chosen is None and not ticket.closed and ticket.in_line_since is None:
+    if chosen is None and not ticket.closed and ticket.in_line_since is None:
         ticket.in_line_since = workload.database_now()
     _save(ticket, actor, before, code=code, data={"choice": workload.explanation(group, choice)})
 
 
-def _hand_out_after(ticket: Ticket, before: _Before) -> None:
+def _hand_out_after(ticket: Ticket, before: edit.Before) -> None:
     """Hand out the lines of the groups of who lost an open ticket by this edit."""
     holder = before.columns["assignee_id"]
     has_lost = holder is not None and not before.columns["closed"]
@@ -388,7 +355,7 @@ def _hand_out(tenant: Tenant, groups: Iterable[int] | QuerySet | None) -> int:
         ticket = waiting.select_for_update(no_key=True).order_by("in_line_since", "pk").first()
         if ticket is None:
             return handed
-        choice = _choose(ticket.group, ticket, respect_capacity=True)
+        choice = workload.choose(ticket.group, ticket, respect_capacity=True)
         if choice.chosen is None:
             nobody_free.add(ticket.group_id)
             continue
@@ -396,24 +363,7 @@ def _hand_out(tenant: Tenant, groups: Iterable[int] | QuerySet | None) -> int:
         handed += 1
 
 
-def _is_held_by(group: Group, ticket: Ticket) -> bool:
-    """Whether somebody has the ticket for `group`: under its name, or as a member where no group is named."""
-    if ticket.assignee_id is None:
-        return False
-    return ticket.group_id == group.pk or (ticket.group_id is None and _is_member(group, ticket.assignee_id))
-
-
-def _is_member(group: Group, person_id: int | None) -> bool:
-    return Membership.objects.of(group.tenant_id).filter(group=group, person=person_id).exists()
-
-
-# Locks and numbers
-
-
-def _lock_load(tenant: Tenant) -> None:
-    """Wait until nobody else in the tenant decides who gets work; held to the end of the transaction."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOAD_LOCK, tenant.pk])
+# Finding and locking
 
 
 def _locked(tenant: Tenant, number: int) -> Ticket:

@@ -6,7 +6,6 @@ After authentication and before the view each request has `tenant`, `actor`, `ro
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from django.db.models import QuerySet
@@ -145,10 +144,3 @@ def _language_of(request: Request) -> str:
 def audit(request: Request, action: str, obj_label: str, before: Any, after: Any) -> None:
     """Write an audit entry of the request's tenant and actor; secrets are masked by the caller."""
     audit_log.record(request.tenant, request.actor, action, obj_label, before, after)
-
-
-def __getattr__(name: str) -> Any:
-    """Give `TenantViewSet` to who asks for it here, loaded on first use: it needs REST framework's views."""
-    if name == "TenantViewSet":
-        return import_module("tickets.viewset").TenantViewSet
-    raise AttributeError(name)

@@ -17,8 +17,8 @@ from tickets import numbers, services
 from tickets.filters import FILTERS
 from tickets.models import Ticket, TicketEvent
 from tickets.representation import log_entry, representation
-from tickets.tenancy import TenantViewSet
 from tickets.values import KEYS, checked
+from tickets.viewset import TenantViewSet
 
 MAX_BULK = 200
 """Tickets of one bulk request: as many as the largest page of a list has."""

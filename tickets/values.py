@@ -179,3 +179,5 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 }
 KEYS = tuple(_CHECKS)
 """What `services.create` and `services.change` take."""
+UPSERT_KEYS = ("externalId", "title", "description", "type", "status", "tags", "fields", "requester")
+"""What `services.upsert` takes."""

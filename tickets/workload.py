@@ -1,4 +1,4 @@
-"""How much work the people of a group hold now: the numbers that `tickets.assignment` chooses by."""
+"""How much work the people of a group hold now, by which `tickets.assignment` chooses. Writes nothing."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count
 
+from tickets import assignment
 from tickets.assignment import Candidate, Choice
-from tickets.models import Group, Membership, Ticket
+from tickets.models import Group, Membership, Tenant, Ticket
 from tickets.representation import named
+
+LOAD_LOCK = 4_801
+"""First half of the advisory lock under which it is decided who gets work; the second is the tenant's id."""
+
+
+def lock(tenant: Tenant) -> None:
+    """Wait until nobody else in the tenant decides who gets work; held to the end of the transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOAD_LOCK, tenant.pk])
 
 
 def database_now() -> datetime:
@@ -47,6 +57,24 @@ def candidates(group: Group, *, without: Ticket) -> list[Candidate]:
         )
         for one in memberships
     ]
+
+
+def choose(group: Group, ticket: Ticket, *, respect_capacity: bool) -> Choice:
+    """Return who of `group` gets the ticket, by the numbers of this moment; call it under `lock`."""
+    people = candidates(group, without=ticket)
+    return assignment.choose(people, now=database_now(), respect_capacity=respect_capacity)
+
+
+def is_held_by(group: Group, ticket: Ticket) -> bool:
+    """Whether somebody has the ticket for `group`: under its name, or as a member where no group is named."""
+    if ticket.assignee_id is None:
+        return False
+    return ticket.group_id == group.pk or (ticket.group_id is None and is_member(group, ticket.assignee_id))
+
+
+def is_member(group: Group, person_id: int | None) -> bool:
+    """Whether the person is one of the group; nobody is none."""
+    return Membership.objects.of(group.tenant_id).filter(group=group, person=person_id).exists()
 
 
 def explanation(group: Group, choice: Choice) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from connectors import address, client, credentials
+from connectors.answers import storable
 from connectors.catalog import Call, Repeat, Shape, operation
 from connectors.models import Connection
 from connectors.providers import Check, Provider, register
@@ -19,8 +20,7 @@ from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError
 
 # RFC 9110 section 5.6.2.
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-# Control characters would end the header or change what follows; a tab is allowed inside (RFC 9110 section
-# 5.5).
+# Control characters would end the header or change what follows (RFC 9110 section 5.5); a tab may be inside.
 _BAD_IN_VALUE = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")
 # Framing and the connection itself are the client's business; the key has its own input.
 _OWN_HEADERS = frozenset(
@@ -186,7 +186,7 @@ def request(call: Call, inputs: HttpRequest) -> HttpAnswer:
         secrets=known_by.secrets,
     )
     answer = client.send(made, tenant=call.tenant, connection=account, deadline=call.deadline)
-    shown = made.mask.data({"headers": answer.headers, "body": answer.body()})
+    shown = made.mask.data({"headers": storable(answer.headers), "body": answer.body()})
     return HttpAnswer(status=answer.status, **shown)
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ def http_url(raw: str) -> str:
     return raw.rstrip("/")
 
 
-def database_url(raw: str) -> dict[str, object]:
+def database_url(raw: str) -> dict[str, Any]:
     """`postgresql://user:password@host:port/name?sslmode=…` -> Django's keys. Raises ValueError."""
     parts = urlsplit(raw)
     if parts.scheme not in {"postgres", "postgresql"} or not parts.path.strip("/"):

@@ -50,7 +50,7 @@ class UncertainError(RunError):
     """The call was sent, its outcome is unknown and it may not be repeated: the run goes to review."""
 
 
-class Snooze(Exception):  # noqa: N818 - not a failure: the attempt is given back
+class Snooze(Exception):
     """The run has to wait for something of ours or for a limit of the service; no attempt is used up.
 
     `until` is an aware UTC datetime or None when only an event can tell; `seconds` may be given instead and
@@ -64,7 +64,7 @@ class Snooze(Exception):  # noqa: N818 - not a failure: the attempt is given bac
         self.seconds = seconds
 
 
-class RequestRefused(Exception):  # noqa: N818 - the name says who is at fault
+class RequestRefused(Exception):
     """A caller asked for something that cannot be done; one handler makes problem+json of it (RFC 9457).
 
     `status` is the HTTP status; `code` a stable word; `message` a sentence for the caller; `errors` a list of

@@ -41,6 +41,7 @@ def filtered(queryset: QuerySet, query: QueryDict, filters: Mapping[str, Filter]
 
 
 def bad_parameter(code: str, name: str, message: str) -> RequestRefused:
+    """Return the refusal of query parameter `name`, to be raised; `message` says what was expected."""
     return RequestRefused(
         code, f"{name}: {message}", errors=[{"pointer": f"/{escape(name)}", "message": message}]
     )

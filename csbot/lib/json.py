@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 
 def dumps(value: Any, *, sort_keys: bool = False, indent: int | None = None) -> str:
-    """Return `value` as JSON text. Raises ValueError for NaN and Infinity, TypeError for what JSON cannot say."""
+    """Return `value` as JSON text. Raises ValueError for a float NaN or Infinity, TypeError for other things."""
     return str(
         simplejson.dumps(
             value, use_decimal=True, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, indent=indent,

@@ -53,7 +53,7 @@ class _Slot:
 FOLDER.mkdir(parents=True, exist_ok=True)
 # The library reads where its files are from here, and makes each value of the class that stands here.
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(FOLDER)
-values.ValueClass = values.MultiProcessValue(_Slot())  # type: ignore[no-untyped-call]
+values.ValueClass = values.MultiProcessValue(_Slot())
 
 # The values live in the files; this registry only keeps names unique.
 _names = CollectorRegistry()
@@ -89,4 +89,4 @@ step_seconds = Histogram(
 
 def of_all_processes() -> MultiProcessCollector:
     """Return the collector that adds up what every process of this machine has counted."""
-    return MultiProcessCollector(None, str(FOLDER))  # type: ignore[no-untyped-call]
+    return MultiProcessCollector(None, str(FOLDER))

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
-
 from automations import contract, paths
 from automations.models import Automation
 from csbot.lib import json
 from csbot.lib.errors import TerminalError
+from runtime import outcomes
 from runtime.models import Run, RunStep
 from runtime.queue import states
 from runtime.queue.states import Enqueued
@@ -89,22 +88,13 @@ def outcome(run: Run, public_id: str) -> dict[str, Any] | None:
     return None
 
 
-def wake_caller(run: Run) -> None:
-    """Let the caller that waits for this run go on, once the end of this run is committed.
-
-    After the commit, so that either the caller's own look sees the end or this statement finds the caller blocked.
-    """
-    if run.trigger == Run.Trigger.CALL and run.caused_by_id is not None:
-        caller = run.caused_by_id
-        transaction.on_commit(lambda: states.unblock_caller(caller))
-
-
 def cancel_callees(run: Run) -> None:
     """Cancel what a cancelled run called and waits for, and ask what is running to stop."""
     living = Run.objects.of(run.tenant_id).filter(caused_by=run, trigger=Run.Trigger.CALL, finished_at=None)
     for callee in living:
         if states.cancel(callee):
             cancel_callees(callee)
+            outcomes.note_end(callee)
         else:
             states.request_cancel(callee)
 

@@ -21,7 +21,7 @@ from automations.tree import Tree
 from connectors import catalog
 from connectors.catalog import Operation, Repeat, Shape
 from connectors.models import Connection
-from csbot.lib import json
+from csbot.lib import json, metrics
 from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError, UncertainError
 from runtime import services
 from runtime.execution import calls, rendering
@@ -174,8 +174,10 @@ class Executor:
         if known and known.state == State.FAILED and known.output:
             self._after_error(step, place, known.output["error"])
             return
+        begun = time.monotonic()
         try:
             outputs = self._attempt(step, place)
+            metrics.step_seconds.labels(step.op).observe(time.monotonic() - begun)
         except (RetryableError, TerminalError) as error:
             if step.on_error == "fail" or not self._is_final(error):
                 self.journal.write(place, State.FAILED, message=error.detail, input=error.trace.get("input"))

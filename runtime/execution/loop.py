@@ -7,6 +7,7 @@ import time
 
 from django.db import close_old_connections
 
+from csbot.lib import metrics
 from runtime.execution import worker
 from runtime.queue import draining, identity, wake
 from runtime.queue.claim import Claimer
@@ -26,9 +27,11 @@ def run_ready() -> None:
     end_at = time.monotonic() + BUDGET_SECONDS
     is_first = True
     while time.monotonic() < end_at and not draining.has_begun():
+        begun = time.monotonic()
         claimed = claimer.next_run()
         if claimed is None:
             return
+        metrics.claim_seconds.observe(time.monotonic() - begun)
         if is_first and claimer.has_more():
             wake.notify()
         is_first = False

@@ -63,13 +63,7 @@ class Rendering:
         template = step.inputs.get("idempotencyKey")
         if template is None:
             return None
-        if isinstance(template, str):
-            for placeholder in expressions.placeholders(template):
-                if self._lookup(placeholder.path) in (MISSING, None, ""):
-                    raise TerminalError(
-                        "input.invalid",
-                        f"`idempotencyKey` needs {placeholder.path}, which did not arrive; the call was not made.",
-                    )
+        self._expect_arrived(template, "idempotencyKey")
         key = self.value(template)
         if not isinstance(key, str | int) or key == "" or isinstance(key, bool):
             raise TerminalError("input.invalid", "`idempotencyKey` has to be a text that is not empty.")
@@ -131,9 +125,19 @@ class Rendering:
             raise TerminalError("input.invalid", f"`{name}` of the step did not arrive.")
         return value
 
+    def _expect_arrived(self, template: Any, name: str) -> None:
+        """Raise TerminalError when a placeholder did not arrive: the key or the path would be a shared one."""
+        for placeholder in expressions.placeholders(template) if isinstance(template, str) else []:
+            has_default = any(call.name == "default" for call in placeholder.filters)
+            if not has_default and self._lookup(placeholder.path) in (MISSING, None, ""):
+                raise TerminalError(
+                    "input.invalid", f"`{name}` needs {placeholder.path}, which did not arrive; nothing was sent."
+                )
+
     def _path(self, template: Any) -> Any:
         if not isinstance(template, str):
             return template
+        self._expect_arrived(template, "path")
         try:
             return expressions.render_path(
                 template, self._lookup, zone=self.zone, language=self._run.tenant.language

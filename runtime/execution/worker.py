@@ -18,8 +18,9 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from automations import services as automations
 from automations.models import Automation
+from csbot.lib import metrics
 from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError, UncertainError
-from runtime import failures
+from runtime import outcomes
 from runtime.execution import calls, retry
 from runtime.execution.context import current_run
 from runtime.execution.executor import Cancelled, Draining, Executor
@@ -52,7 +53,7 @@ def run_one(claimed: Claimed) -> None:
 
 
 def _execute(claimed: Claimed, heartbeat: Heartbeat) -> None:
-    run = Run.objects.select_related(*failures.TOLD).get(pk=claimed.run_id)
+    run = Run.objects.select_related(*outcomes.TOLD).get(pk=claimed.run_id)
     executor: Executor | None = None
     token = current_run.set(run)
     try:
@@ -92,34 +93,39 @@ def _cancel(run: Run, claimed: Claimed, executor: Executor | None) -> None:
     with transaction.atomic():
         _hit(states.cancel_claimed(claimed, _actions(executor)))
         calls.cancel_callees(run)
-        calls.wake_caller(run)
+        outcomes.note_end(run)
+    metrics.runs_ended.labels("cancelled").inc()
 
 
 def _complete(run: Run, claimed: Claimed, executor: Executor) -> None:
     with transaction.atomic():
         _hit(states.complete(claimed, _actions(executor)))
-        failures.note_passed(run)
-        calls.wake_caller(run)
+        outcomes.note_passed(run)
+        outcomes.note_end(run)
+    metrics.runs_ended.labels("done").inc()
 
 
 def _settle_error(run: Run, claimed: Claimed, executor: Executor | None, error: RunError) -> None:
     place = executor.place if executor else None
     if isinstance(error, UncertainError):
-        record = failures.record_of(error, place, is_retried=False)
+        record = outcomes.record_of(error, place, is_retried=False)
         with transaction.atomic():
             _hit(states.review(claimed, record, _actions(executor)))
-            states.point_to_incident(run.pk, failures.found_incident(run, error, place))
+            states.point_to_incident(run.pk, outcomes.found_incident(run, error, place))
+            states.call_line(run.order_key)
+        metrics.runs_ended.labels("review").inc()
         return
     due_at = _next_attempt(run, error)
-    record = failures.record_of(error, place, is_retried=due_at is not None)
+    record = outcomes.record_of(error, place, is_retried=due_at is not None)
     attempts = run.attempts + (1 if isinstance(error, RetryableError) else 0)
     if due_at is not None:
         _hit(states.retry_at(claimed, due_at, record, _actions(executor), attempts=attempts))
         return
     with transaction.atomic():
         _hit(states.fail(claimed, record, _actions(executor), attempts=attempts))
-        states.point_to_incident(run.pk, failures.found_incident(run, error, place))
-        calls.wake_caller(run)
+        states.point_to_incident(run.pk, outcomes.found_incident(run, error, place))
+        outcomes.note_end(run)
+    metrics.runs_ended.labels("failed").inc()
 
 
 def _next_attempt(run: Run, error: RunError) -> Any:

@@ -14,6 +14,7 @@ from automations.contract import Refusal, Values
 from csbot.lib import json
 from csbot.lib.errors import RequestRefused
 from runtime import services
+from runtime.intake import database
 from runtime.intake.offer import Offer
 from runtime.models import Run
 from runtime.queue import states
@@ -34,17 +35,18 @@ def enqueue(offer: Offer, read: Body, values: Values, identity: DeliveryIdentity
     notes = [*read.notes, *values.notes]
     # One statement is a transaction by itself; BEGIN and COMMIT would be two more round trips.
     with transaction.atomic() if notes else contextlib.nullcontext():
-        run = states.enqueue(
-            tenant_id=offer.to.tenant_id,
-            automation_id=offer.to.automation_id,
-            version_id=offer.to.version_id,
-            trigger=Run.Trigger.WEBHOOK,
-            priority=offer.to.trigger.get("priority", 5),
-            input_json=json.dumps({"body": read.value, "headers": offer.headers, "params": values.values}),
-            delivery=identity,
-            raw=offer.raw,
-            content_type=(offer.content_type or "")[:MAX_CONTENT_TYPE],
-        )
+        with database.prepared():
+            run = states.enqueue(
+                tenant_id=offer.to.tenant_id,
+                automation_id=offer.to.automation_id,
+                version_id=offer.to.version_id,
+                trigger=Run.Trigger.WEBHOOK,
+                priority=offer.to.trigger.get("priority", 5),
+                input_json=json.dumps({"body": read.value, "headers": offer.headers, "params": values.values}),
+                delivery=identity,
+                raw=offer.raw,
+                content_type=(offer.content_type or "")[:MAX_CONTENT_TYPE],
+            )
         if run is not None:
             for note in notes:
                 services.note(offer.to.tenant_id, run.run_id, note.code, level="warning", **note.params)

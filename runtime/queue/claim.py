@@ -41,19 +41,6 @@ FROM seen s JOIN tickets_tenant o ON o.id = s.tenant_id LEFT JOIN busy b ON b.te
 WHERE o.suspended_at IS NULL
 """
 
-CLAIM = """
-WITH c AS MATERIALIZED (
-  SELECT id FROM runtime_run WHERE status = 0 AND tenant_id = %(tenant)s
-  ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
-)
-UPDATE runtime_run r SET status = 1, claim_no = r.claim_no + 1, hb_seq = r.hb_seq + 1, suspect_seq = NULL,
-  suspect_at = NULL, worker = %(worker)s, started_at = coalesce(r.started_at, clock_timestamp()),
-  lease_until = clock_timestamp() + make_interval(secs => %(lease)s), wait_reason = ''
-FROM c WHERE r.id = c.id AND r.status = 0
-RETURNING r.id, r.claim_no
-"""
-
-
 @dataclass
 class Candidate:
     """A tenant with work due: how many of its runs run, and its hard cap if it has one."""
@@ -126,7 +113,7 @@ class Claimer:
     def _claim_of(self, candidate: Candidate) -> Claimed | None:
         cap = self._cap(candidate)
         if candidate.running + settings.CSBOT_SLOTS < cap:
-            return self._claim(candidate.tenant_id)
+            return states.claim(candidate.tenant_id, self.worker)
         with transaction.atomic(), connection.cursor() as cursor:
             # Try-lock, never wait: a claim that waits holds a slot. A lost race heals at the next claim.
             cursor.execute(
@@ -140,15 +127,7 @@ class Claimer:
             )
             if cursor.fetchone()[0] >= cap:
                 return None
-            return self._claim(candidate.tenant_id)
-
-    def _claim(self, tenant_id: int) -> Claimed | None:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                CLAIM, {"tenant": tenant_id, "worker": self.worker, "lease": states.lease_seconds()}
-            )
-            row = cursor.fetchone()
-        return Claimed(run_id=row[0], claim_no=row[1], tenant_id=tenant_id) if row else None
+            return states.claim(candidate.tenant_id, self.worker)
 
 
 def all_slots() -> int:

@@ -79,6 +79,7 @@ class Duties:
                 if time.monotonic() >= next_beat:
                     self._be_seen()
                     rescue.sweep()
+                    states.call_waiting_lines()
                     next_beat = time.monotonic() + settings.CSBOT_HEARTBEAT / 2
                 pump(publisher)
             except DatabaseError as error:

@@ -10,34 +10,18 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from csbot.lib.errors import TerminalError
-from runtime import failures
+from runtime import outcomes
 from runtime.models import Run
-from runtime.queue import identity, states, wake
+from runtime.queue import identity, states
 
 # A run that lost its worker this often before is given to no further one (SPEC section 5.6).
 RESCUES_BEFORE_POISON = 2
 
 POISON_MESSAGE = "The worker executing this run died three times; it is not given to a fourth."
-
-BACK = """
-UPDATE runtime_run SET status = 0, claim_no = claim_no + 1, rescues = rescues + 1, worker = '', lease_until = NULL,
-  suspect_seq = NULL, suspect_at = NULL
-WHERE status = 1 AND rescues < %(poison)s AND {proof} RETURNING id
-"""
-POISON = """
-UPDATE runtime_run SET status = 5, claim_no = claim_no + 1, rescues = rescues + 1, worker = '', lease_until = NULL,
-  suspect_seq = NULL, suspect_at = NULL, finished_at = clock_timestamp(), wait_reason = '',
-  error = jsonb_build_object('code', 'poison', 'stepId', NULL, 'retryable', false, 'message', %(message)s::text)
-WHERE status = 1 AND rescues >= %(poison)s AND {proof} RETURNING id
-"""
 DEAD = "id = %(run)s AND worker = %(worker)s"
 SECOND_LOOK = (
     "suspect_seq = hb_seq AND suspect_at < clock_timestamp() - make_interval(secs => %(second_look)s)"
 )
-FIRST_LOOK = """
-UPDATE runtime_run SET suspect_seq = hb_seq, suspect_at = clock_timestamp()
-WHERE status = 1 AND lease_until < clock_timestamp() AND suspect_seq IS DISTINCT FROM hb_seq
-"""
 
 
 def sweep() -> int:
@@ -47,7 +31,7 @@ def sweep() -> int:
         if not cursor.fetchone()[0]:
             return 0
         taken = _take_back(SECOND_LOOK, {"second_look": 2 * settings.CSBOT_HEARTBEAT})
-        cursor.execute(FIRST_LOOK)
+        states.suspect_expired()
         return taken
 
 
@@ -67,15 +51,10 @@ def rescue_dead_of_this_machine() -> int:
 
 
 def _take_back(proof: str, parameters: dict[str, object]) -> int:
-    parameters = {"poison": RESCUES_BEFORE_POISON, "message": POISON_MESSAGE, **parameters}
-    with connection.cursor() as cursor:
-        cursor.execute(BACK.format(proof=proof), parameters)
-        back = cursor.rowcount
-        cursor.execute(POISON.format(proof=proof), parameters)
-        poisoned = [row[0] for row in cursor.fetchall()]
-    for run in Run.objects.filter(pk__in=poisoned).select_related(*failures.TOLD):
+    back = states.take_back(f"rescues < {RESCUES_BEFORE_POISON} AND {proof}", parameters)
+    poisoned = states.poison(f"rescues >= {RESCUES_BEFORE_POISON} AND {proof}", parameters, POISON_MESSAGE)
+    for run in Run.objects.filter(pk__in=poisoned).select_related(*outcomes.TOLD):
         error = TerminalError("poison", POISON_MESSAGE)
-        states.point_to_incident(run.pk, failures.found_incident(run, error, None))
-    if back:
-        transaction.on_commit(wake.notify)
+        states.point_to_incident(run.pk, outcomes.found_incident(run, error, None))
+        outcomes.note_end(run)
     return back + len(poisoned)

@@ -60,9 +60,11 @@ delivered AS (
 inserted AS (
   INSERT INTO runtime_run (id, public_id, tenant_id, automation_id, version_id, trigger, ticket_id, status,
                            wait_reason, priority, claim_no, hb_seq, worker, attempts, rescues, dedup_key,
+                           order_key, order_place, order_holds,
                            cancel_requested, actions, caused_by_id, depth, rerun_of_id, created_at)
-  SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, 0,
-         '', %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
+  SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, %(status)s,
+         %(wait_reason)s, %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
+         %(order_key)s, coalesce(%(order_place)s, given.id), %(order_holds)s,
          false, 0, %(caused_by)s, %(depth)s, %(rerun_of)s, clock_timestamp()
   FROM given WHERE %(sha256)s::bytea IS NULL OR EXISTS (SELECT 1 FROM delivered)
   ON CONFLICT (dedup_key) WHERE status IN (0, 1, 2, 3) AND dedup_key IS NOT NULL DO NOTHING
@@ -80,6 +82,18 @@ class DeliveryIdentity:
 
     key: str | None
     sha256: bytes
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line that a run stands in (SPEC section 5.8): runs of one key go one at a time, in the order of arrival.
+
+    `holds`: behind an earlier run that failed or is in review this one waits. `place` is another run's, for its rerun.
+    """
+
+    key: str
+    holds: bool = True
+    place: int | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +116,7 @@ def enqueue(
     dedup_key: str | None = None,
     caused_by: Run | None = None,
     rerun_of: Run | None = None,
+    line: Line | None = None,
     delivery: DeliveryIdentity | None = None,
     raw: bytes | None = None,
     content_type: str = "",
@@ -126,6 +141,11 @@ def enqueue(
                 "caused_by": caused_by.pk if caused_by else None,
                 "depth": caused_by.depth + 1 if caused_by else 1,
                 "rerun_of": rerun_of.pk if rerun_of else None,
+                "status": Status.BLOCKED if line else Status.READY,
+                "wait_reason": "order" if line else "",
+                "order_key": line.key if line else None,
+                "order_place": line.place if line else None,
+                "order_holds": line.holds if line else True,
                 "key": delivery.key if delivery else None,
                 "sha256": delivery.sha256 if delivery else None,
                 "public_id": public_id,
@@ -138,7 +158,67 @@ def enqueue(
     if row is None:
         return None
     transaction.on_commit(wake.notify)
+    if line:
+        call_line(line.key)
     return Enqueued(row[0], public_id)
+
+
+OURS = "status = 1 AND claim_no = %(claim_no)s"
+LET_GO = "lease_until = NULL, suspect_seq = NULL, suspect_at = NULL, worker = ''"
+CLAIM = """
+WITH c AS MATERIALIZED (
+  SELECT id FROM runtime_run WHERE status = 0 AND tenant_id = %(tenant)s
+  ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+UPDATE runtime_run r SET status = 1, claim_no = r.claim_no + 1, hb_seq = r.hb_seq + 1, suspect_seq = NULL,
+  suspect_at = NULL, worker = %(worker)s, started_at = coalesce(r.started_at, clock_timestamp()),
+  lease_until = clock_timestamp() + make_interval(secs => %(lease)s), wait_reason = ''
+FROM c WHERE r.id = c.id AND r.status = 0
+RETURNING r.id, r.claim_no
+"""
+
+
+def claim(tenant_id: int, worker: str) -> Claimed | None:
+    """ready -> running: the tenant's first by priority and arrival. None: it has no ready run that is free."""
+    with connection.cursor() as cursor:
+        cursor.execute(CLAIM, {"tenant": tenant_id, "worker": worker, "lease": lease_seconds()})
+        row = cursor.fetchone()
+    return Claimed(run_id=row[0], claim_no=row[1], tenant_id=tenant_id) if row else None
+
+
+def suspect_expired() -> None:
+    """Mark running runs whose lease has passed with their heartbeat counter: the first look of `rescue`."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runtime_run SET suspect_seq = hb_seq, suspect_at = clock_timestamp() "
+            "WHERE status = 1 AND lease_until < clock_timestamp() AND suspect_seq IS DISTINCT FROM hb_seq"
+        )
+
+
+def take_back(proof: str, parameters: dict[str, Any]) -> int:
+    """running -> ready where the `proof` (SQL) holds that the worker is gone; return how many."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE runtime_run SET status = 0, claim_no = claim_no + 1, rescues = rescues + 1, {LET_GO} "
+            f"WHERE status = 1 AND {proof}",
+            parameters,
+        )
+        if cursor.rowcount:
+            transaction.on_commit(wake.notify)
+        return cursor.rowcount
+
+
+def poison(proof: str, parameters: dict[str, Any], message: str) -> list[int]:
+    """running -> failed where the `proof` (SQL) holds; return the inner ids of those runs."""
+    error = json.dumps({"code": "poison", "message": message, "stepId": None, "retryable": False})
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE runtime_run SET status = 5, claim_no = claim_no + 1, rescues = rescues + 1, "
+            f"finished_at = clock_timestamp(), wait_reason = '', error = %(error)s::jsonb, {LET_GO} "
+            f"WHERE status = 1 AND {proof} RETURNING id",
+            {**parameters, "error": error},
+        )
+        return [row[0] for row in cursor.fetchall()]
 
 
 def _update(assignments: str, guard: str, parameters: dict[str, Any]) -> bool:
@@ -146,10 +226,6 @@ def _update(assignments: str, guard: str, parameters: dict[str, Any]) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE runtime_run SET {assignments} WHERE id = %(run)s AND {guard}", parameters)
         return cursor.rowcount == 1
-
-
-OURS = "status = 1 AND claim_no = %(claim_no)s"
-LET_GO = "lease_until = NULL, suspect_seq = NULL, suspect_at = NULL, worker = ''"
 
 
 def _ours(claimed: Claimed, assignments: str, **parameters: Any) -> bool:
@@ -270,19 +346,24 @@ def request_cancel(run: Run) -> bool:
 
 def requeue_failed(run: Run) -> bool:
     """failed -> ready, attempts beginning at 0 again (`retry`). False: it has not failed."""
-    transaction.on_commit(wake.notify)
-    return _update(
-        "status = 0, finished_at = NULL, attempts = 0, rescues = 0, waiting_since = NULL, cancel_requested = false, "
-        "wait_reason = ''",
+    return _requeue(
+        run,
+        "finished_at = NULL, attempts = 0, rescues = 0, waiting_since = NULL, cancel_requested = false",
         "status = 5",
-        {"run": run.pk},
     )
 
 
 def requeue_reviewed(run: Run) -> bool:
     """review -> ready after a person decided. False: it is not in review."""
+    return _requeue(run, "cancel_requested = false", "status = 7")
+
+
+def _requeue(run: Run, assignments: str, guard: str) -> bool:
+    """Back into the queue: ready, or into its line, where it stands in front of those who came later."""
     transaction.on_commit(wake.notify)
-    return _update("status = 0, wait_reason = ''", "status = 7", {"run": run.pk})
+    call_line(run.order_key)
+    place = "status = 0, wait_reason = ''" if run.order_key is None else "status = 3, wait_reason = 'order'"
+    return _update(f"{place}, {assignments}", guard, {"run": run.pk})
 
 
 def give_up(run: Run) -> bool:
@@ -293,6 +374,55 @@ def give_up(run: Run) -> bool:
 def point_to_incident(run_id: int, incident: Incident) -> None:
     """Let the run name the incident that it founded or joined."""
     Run.objects.filter(pk=run_id).update(incident=incident)
+
+
+# The first of those that wait in a line goes when nobody of the line is under way, and when nobody before it failed
+# or is in review, unless it does not hold, or that one's rerun is done, or a person resolved its incident.
+NEXT_IN_LINE = """
+UPDATE runtime_run SET status = 0, wait_reason = '' WHERE status = 3 AND wait_reason = 'order' AND id = (
+  SELECT r.id FROM runtime_run r
+  WHERE r.order_key = %(key)s AND r.status = 3 AND r.wait_reason = 'order'
+  ORDER BY r.order_place, r.id LIMIT 1
+)
+AND NOT EXISTS (
+  SELECT 1 FROM runtime_run o WHERE o.order_key = %(key)s
+    AND (o.status IN (0, 1, 2) OR (o.status = 3 AND o.wait_reason <> 'order'))
+)
+AND NOT (order_holds AND EXISTS (
+  SELECT 1 FROM runtime_run o LEFT JOIN incidents_incident i ON i.id = o.incident_id
+  WHERE o.order_key = %(key)s AND o.order_place < runtime_run.order_place
+    AND o.status IN (5, 7) AND i.status IS DISTINCT FROM 'resolved'
+    AND NOT EXISTS (SELECT 1 FROM runtime_run again WHERE again.rerun_of_id = o.id AND again.status = 4)
+))
+"""
+# Lines whose next run was not called, because a process died between a commit and the call.
+WAITING_LINES = "SELECT DISTINCT order_key FROM runtime_run WHERE status = 3 AND wait_reason = 'order' LIMIT 500"
+
+
+def call_line(key: str | None) -> None:
+    """Let the next run of a line go, once this transaction is committed; nothing for a run that stands in none.
+
+    After the commit, so that whoever calls last sees every end before it; one caller of a line at a time.
+    """
+    if key is not None:
+        transaction.on_commit(lambda: _next_in_line(key))
+
+
+def call_waiting_lines() -> None:
+    """Call every line in which somebody waits; the safety net of `call_line`."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING_LINES)
+        keys = [row[0] for row in cursor.fetchall()]
+    for key in keys:
+        _next_in_line(key)
+
+
+def _next_in_line(key: str) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended('csbot line ' || %s, 0))", [key])
+        cursor.execute(NEXT_IN_LINE, {"key": key})
+        if cursor.rowcount:
+            transaction.on_commit(wake.notify)
 
 
 def stage_due(limit: int = 500) -> int:

@@ -13,15 +13,16 @@ from incidents import services as incidents
 from runtime.execution.context import current_run
 from runtime.models import Run
 from runtime.queue import states
-from runtime.triggers import loopguard
+from runtime.triggers import loopguard, ordering
 from tickets import services as tickets
 from tickets.events import SYSTEM, Actor, ticket_changed
 from tickets.models import Ticket
+from tickets.representation import representation
 
 # A run that was not yet begun takes further changes of its ticket; one that is being claimed is left alone.
 UNBEGUN = """
 SELECT d.run_id, d.input FROM runtime_run r JOIN runtime_rundata d ON d.run_id = r.id
-WHERE r.tenant_id = %s AND r.automation_id = %s AND r.ticket_id = %s AND r.trigger = 'ticket' AND r.status = 0
+WHERE r.tenant_id = %s AND r.automation_id = %s AND r.ticket_id = %s AND r.trigger = 'ticket' AND r.status IN (0, 3)
   AND r.started_at IS NULL AND r.rerun_of_id IS NULL
 ORDER BY r.id DESC LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
 """
@@ -78,14 +79,19 @@ def _start(automation: Automation, ticket: Ticket, event: str, changes: dict[str
     if loopguard.is_over_ceiling(automation, ticket):
         _refuse(automation, ticket, "loop.ceiling", cause, with_incident=False)
         return
-    assert automation.published_id is not None
+    assert automation.published is not None
+    trigger = automation.published.tree["trigger"]
     states.enqueue(
         tenant_id=ticket.tenant_id,
         automation_id=automation.pk,
-        version_id=automation.published_id,
+        version_id=automation.published.pk,
         trigger=Run.Trigger.TICKET,
         ticket_id=ticket.pk,
+        priority=trigger.get("priority", 5),
         input_json=json.dumps({"ticket": ticket.key, "event": event, "changes": changes}),
+        line=ordering.line_of(
+            trigger, automation.pk, {"ticket": representation(ticket), "event": event, "changes": changes}
+        ),
         caused_by=cause,
     )
 

@@ -63,39 +63,104 @@ def test_paths(path, body, value):
 
 
 CONVERTED = [
-    ("string", "x", "x"), ("string", "", ""), ("string", "007", "007"), ("string", 7, "7"),
-    ("string", Decimal("12.50"), "12.50"), ("string", Decimal("1E+5"), "100000"), ("string", Decimal("1E-7"), "0.0000001"),
-    ("string", True, "true"), ("string", {}, MISSING), ("string", ["x"], MISSING),
-    ("integer", 7, 7), ("integer", "007", 7), ("integer", " 7 ", 7), ("integer", "-7", -7), ("integer", "+7", 7),
-    ("integer", Decimal("12.0"), 12), ("integer", Decimal("1E+3"), 1000), ("integer", "12.0", 12), ("integer", 12.0, 12),
-    ("integer", 820982911946154508, 820982911946154508), ("integer", Decimal("12.5"), MISSING), ("integer", "12.5", MISSING),
-    ("integer", "", MISSING), ("integer", "1e3", MISSING), ("integer", "1_000", MISSING), ("integer", "seven", MISSING),
-    ("integer", True, MISSING), ("integer", [], MISSING), ("integer", "9" * 4001, MISSING), ("integer", "٣", MISSING),
-    ("number", 7, 7), ("number", Decimal("12.50"), Decimal("12.50")), ("number", "12.50", Decimal("12.50")),
-    ("number", "007", 7), ("number", ".5", Decimal("0.5")), ("number", "12,50", MISSING), ("number", "nan", MISSING),
-    ("number", "1e3", MISSING), ("number", "5.", MISSING), ("number", True, MISSING), ("number", {}, MISSING),
-    ("boolean", True, True), ("boolean", False, False), ("boolean", "true", True), ("boolean", "1", True),
-    ("boolean", "false", False), ("boolean", "0", False), ("boolean", "True", True), ("boolean", 1, True),
-    ("boolean", 0, False), ("boolean", 2, MISSING), ("boolean", "yes", MISSING), ("boolean", "", MISSING),
+    ("string", "x", "x"),
+    ("string", "", ""),
+    ("string", "007", "007"),
+    ("string", 7, "7"),
+    ("string", Decimal("12.50"), "12.50"),
+    ("string", Decimal("1E+5"), "100000"),
+    ("string", Decimal("1E-7"), "0.0000001"),
+    ("string", True, "true"),
+    ("string", {}, MISSING),
+    ("string", ["x"], MISSING),
+    ("integer", 7, 7),
+    ("integer", "007", 7),
+    ("integer", " 7 ", 7),
+    ("integer", "-7", -7),
+    ("integer", "+7", 7),
+    ("integer", Decimal("12.0"), 12),
+    ("integer", Decimal("1E+3"), 1000),
+    ("integer", "12.0", 12),
+    ("integer", 12.0, 12),
+    ("integer", 820982911946154508, 820982911946154508),
+    ("integer", Decimal("12.5"), MISSING),
+    ("integer", "12.5", MISSING),
+    ("integer", "", MISSING),
+    ("integer", "1e3", MISSING),
+    ("integer", "1_000", MISSING),
+    ("integer", "seven", MISSING),
+    ("integer", True, MISSING),
+    ("integer", [], MISSING),
+    ("integer", "9" * 4001, MISSING),
+    ("integer", "٣", MISSING),
+    ("number", 7, 7),
+    ("number", Decimal("12.50"), Decimal("12.50")),
+    ("number", "12.50", Decimal("12.50")),
+    ("number", "007", 7),
+    ("number", ".5", Decimal("0.5")),
+    ("number", "12,50", MISSING),
+    ("number", "nan", MISSING),
+    ("number", "1e3", MISSING),
+    ("number", "5.", MISSING),
+    ("number", True, MISSING),
+    ("number", {}, MISSING),
+    ("boolean", True, True),
+    ("boolean", False, False),
+    ("boolean", "true", True),
+    ("boolean", "1", True),
+    ("boolean", "false", False),
+    ("boolean", "0", False),
+    ("boolean", "True", True),
+    ("boolean", 1, True),
+    ("boolean", 0, False),
+    ("boolean", 2, MISSING),
+    ("boolean", "yes", MISSING),
+    ("boolean", "", MISSING),
     ("boolean", [], MISSING),
-    ("date", "2026-11-02", "2026-11-02"), ("date", "2. 11. 2026", "2026-11-02"), ("date", "2.11.2026", "2026-11-02"),
-    ("date", "02. 11. 2026", "2026-11-02"), ("date", "2.\N{NO-BREAK SPACE}11. 2026", "2026-11-02"),
-    ("date", "2. 11. 2026 14:30", "2026-11-02T14:30:00+01:00"), ("date", "2. 7. 2026 14:30:05", "2026-07-02T14:30:05+02:00"),
+    ("date", "2026-11-02", "2026-11-02"),
+    ("date", "2. 11. 2026", "2026-11-02"),
+    ("date", "2.11.2026", "2026-11-02"),
+    ("date", "02. 11. 2026", "2026-11-02"),
+    ("date", "2.\N{NO-BREAK SPACE}11. 2026", "2026-11-02"),
+    ("date", "2. 11. 2026 14:30", "2026-11-02T14:30:00+01:00"),
+    ("date", "2. 7. 2026 14:30:05", "2026-07-02T14:30:05+02:00"),
     ("date", "2. 11. 2026, 9:05", "2026-11-02T09:05:00+01:00"),
-    ("date", "2026-11-02T14:30:00+01:00", "2026-11-02T14:30:00+01:00"), ("date", "2026-11-02T14:30", "2026-11-02T14:30:00+01:00"),
-    ("date", "2026-11-02 14:30:00", "2026-11-02T14:30:00+01:00"), ("date", "2026-11-02T13:30:00Z", "2026-11-02T13:30:00Z"),
+    ("date", "2026-11-02T14:30:00+01:00", "2026-11-02T14:30:00+01:00"),
+    ("date", "2026-11-02T14:30", "2026-11-02T14:30:00+01:00"),
+    ("date", "2026-11-02 14:30:00", "2026-11-02T14:30:00+01:00"),
+    ("date", "2026-11-02T13:30:00Z", "2026-11-02T13:30:00Z"),
     ("date", "2026-11-02T13:30:00.123456789Z", "2026-11-02T13:30:00.123456789Z"),
-    ("date", "2026-11-02T08:15:00+0100", "2026-11-02T08:15:00+01:00"), ("date", "2026-11-02 12:45:08 UTC", "2026-11-02T12:45:08+00:00"),
-    ("date", "2026-11-02T12:45:08-05", "2026-11-02T12:45:08-05:00"), ("date", " 2026-11-02 ", "2026-11-02"),
-    ("date", "2026-03-29T02:30", "2026-03-29T02:30:00+01:00"), ("date", "2026-10-25T02:30", "2026-10-25T02:30:00+02:00"),
-    ("date", "2026-02-30", MISSING), ("date", "0000-00-00 00:00:00", MISSING), ("date", "2026-11-02T25:00", MISSING),
-    ("date", "2026-11-02T10:00+25:00", MISSING), ("date", "20261102", MISSING), ("date", 20261102, MISSING),
-    ("date", "soon", MISSING), ("date", "", MISSING), ("date", "2026-11-02" + " x" * 50, MISSING), ("date", ["2026-11-02"], MISSING),
-    ("object", {"a": 1}, {"a": 1}), ("object", {}, {}), ("object", '{"a": 1.50}', {"a": Decimal("1.50")}), ("object", [], MISSING),
-    ("object", "x", MISSING), ("object", "[1]", MISSING), ("object", 1, MISSING), ("object", "[" * 70, MISSING),
-    ("array", [1], [1]), ("array", [], []), ("array", '["2018000001","2018000002"]', ["2018000001", "2018000002"]),
-    ("array", "2018000001", MISSING), ("array", {"0": "a"}, MISSING), ("array", "", MISSING),
-]  # fmt: skip
+    ("date", "2026-11-02T08:15:00+0100", "2026-11-02T08:15:00+01:00"),
+    ("date", "2026-11-02 12:45:08 UTC", "2026-11-02T12:45:08+00:00"),
+    ("date", "2026-11-02T12:45:08-05", "2026-11-02T12:45:08-05:00"),
+    ("date", " 2026-11-02 ", "2026-11-02"),
+    ("date", "2026-03-29T02:30", "2026-03-29T02:30:00+01:00"),
+    ("date", "2026-10-25T02:30", "2026-10-25T02:30:00+02:00"),
+    ("date", "2026-02-30", MISSING),
+    ("date", "0000-00-00 00:00:00", MISSING),
+    ("date", "2026-11-02T25:00", MISSING),
+    ("date", "2026-11-02T10:00+25:00", MISSING),
+    ("date", "20261102", MISSING),
+    ("date", 20261102, MISSING),
+    ("date", "soon", MISSING),
+    ("date", "", MISSING),
+    ("date", "2026-11-02" + " x" * 50, MISSING),
+    ("date", ["2026-11-02"], MISSING),
+    ("object", {"a": 1}, {"a": 1}),
+    ("object", {}, {}),
+    ("object", '{"a": 1.50}', {"a": Decimal("1.50")}),
+    ("object", [], MISSING),
+    ("object", "x", MISSING),
+    ("object", "[1]", MISSING),
+    ("object", 1, MISSING),
+    ("object", "[" * 70, MISSING),
+    ("array", [1], [1]),
+    ("array", [], []),
+    ("array", '["2018000001","2018000002"]', ["2018000001", "2018000002"]),
+    ("array", "2018000001", MISSING),
+    ("array", {"0": "a"}, MISSING),
+    ("array", "", MISSING),
+]
 
 
 @pytest.mark.parametrize(
@@ -111,10 +176,16 @@ def test_conversions(type_, sent, value):
 
 def test_every_missing_and_invalid_parameter_is_told_at_once():
     params = [
-        param("document.id", name="docId"), param("total", "number", name="total"), param("a", name="a"),
-        param("tags", "array", name="tags"), param("when", "date", name="when"), param("o", "object", name="o"),
-        param("b", "boolean", name="b"), param("s", "string", name="s"), param("i", "integer", name="i"),
-    ]  # fmt: skip
+        param("document.id", name="docId"),
+        param("total", "number", name="total"),
+        param("a", name="a"),
+        param("tags", "array", name="tags"),
+        param("when", "date", name="when"),
+        param("o", "object", name="o"),
+        param("b", "boolean", name="b"),
+        param("s", "string", name="s"),
+        param("i", "integer", name="i"),
+    ]
     body = {
         "total": "12 Kč",
         "a": None,
@@ -133,8 +204,14 @@ def test_every_missing_and_invalid_parameter_is_told_at_once():
         {"param": "a", "path": "a", "type": "string"},
     ]
     assert [(one["param"], one["got"]) for one in refusal.invalid] == [
-        ("total", "text"), ("tags", "object"), ("when", "number"), ("o", "array"), ("b", "text"), ("s", "object"), ("i", "boolean"),
-    ]  # fmt: skip
+        ("total", "text"),
+        ("tags", "object"),
+        ("when", "number"),
+        ("o", "array"),
+        ("b", "text"),
+        ("s", "object"),
+        ("i", "boolean"),
+    ]
     assert refusal.invalid[0] == {"param": "total", "path": "total", "type": "number", "got": "text"}
 
 
@@ -170,13 +247,19 @@ FAULTS = {
     "no array": ({}, [""]),
     "no objects": ([1, None], ["/0", "/1"]),
     "no name": ([{}, {"name": ""}, {"name": 5}], ["/0/name", "/1/name", "/2/name"]),
-    "bad names": ([{"name": name} for name in ("_body", "ticket", "a.b", "a b", "1a", "-a", "x" * 101)], [f"/{i}/name" for i in range(7)]),
-    "wrong types": ([{"name": "a", "type": "text", "required": "yes", "path": 5, "id": ""}], ["/0/path", "/0/id", "/0/type", "/0/required"]),
+    "bad names": (
+        [{"name": name} for name in ("_body", "ticket", "a.b", "a b", "12", "-a", "x" * 101)],
+        [f"/{i}/name" for i in range(7)],
+    ),
+    "wrong types": (
+        [{"name": "a", "type": "text", "required": "yes", "path": 5, "id": ""}],
+        ["/0/path", "/0/id", "/0/type", "/0/required"],
+    ),
     "unknown keys": ([{"name": "a", "a/b~": 1}], ["/0/a~1b~0"]),
     "twice": ([{"name": "a", "id": "i"}, {"name": "a", "id": "i"}], ["/1/id", "/1/name"]),
     "endless path": ([{"name": "a", "path": "a." * 101}], ["/0/path"]),
     "too many": ([{"name": f"a{index}"} for index in range(201)], [""]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("raw", "pointers"), FAULTS.values(), ids=FAULTS)
@@ -189,7 +272,10 @@ def test_faults_of_parameters(raw, pointers):
 
 SAMPLES = {
     "nested": ([("data.order.id", "string")], {"data": {"order": {"id": "p0"}}}),
-    "array": ([("errors.0.message", "string"), ("errors.0.code", "integer")], {"errors": [{"message": "p0", "code": 1}]}),
+    "array": (
+        [("errors.0.message", "string"), ("errors.0.code", "integer")],
+        {"errors": [{"message": "p0", "code": 1}]},
+    ),
     "gap": ([("a.1", "boolean")], {"a": [None, True]}),
     "far index": ([("a.20", "date")], {"a": {"20": "2026-11-02"}}),
     "array at the top": ([("0.id", "number")], [{"id": Decimal("12.50")}]),
@@ -203,7 +289,7 @@ SAMPLES = {
     "scalar body and more": ([("", "string"), ("a", "string")], {"a": "p1"}),
     "array body and member": ([("", "array"), ("a", "string")], []),
     "nothing": ([], {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("wanted", "body"), SAMPLES.values(), ids=SAMPLES)
@@ -215,10 +301,13 @@ def test_samples(wanted, body):
 
 KEYS = st.sampled_from(["a", "b", "0", "1", "a.b"])
 BODIES = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "x", "7", "7.5", "true", "2026-11-02", "[1]", "{}"]),
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.sampled_from(["", "x", "7", "7.5", "true", "2026-11-02", "[1]", "{}"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
-)  # fmt: skip
+)
 PATH_LISTS = st.lists(st.sampled_from(["a", "b", "0", "1"]), min_size=1, max_size=3)
 PARAMS = st.builds(
     Parameter,
@@ -249,8 +338,13 @@ def plain_fits(value: Any, type_: str) -> bool:
     """Whether a value of BODIES is of a type or says one without loss."""
     kind = plain_kind(value)
     texts = {
-        "integer": ["7"], "number": ["7", "7.5"], "boolean": ["true"], "date": ["2026-11-02"], "array": ["[1]"], "object": ["{}"],
-    }  # fmt: skip
+        "integer": ["7"],
+        "number": ["7", "7.5"],
+        "boolean": ["true"],
+        "date": ["2026-11-02"],
+        "array": ["[1]"],
+        "object": ["{}"],
+    }
     if type_ == "string":
         return kind in ("text", "number", "boolean")
     if kind == "text":

@@ -4,6 +4,7 @@ import hashlib
 import re
 import threading
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.db import connection
@@ -213,7 +214,9 @@ class TestPublishing:
         services.save(live, JANA, {"trigger": {"kind": "schedule", "cron": "0 7 * * *"}})
         services.publish(live, JANA)
         trigger = Trigger.objects.of(live.tenant).get()
-        assert (trigger.kind, trigger.next_due_at) == ("schedule", None)
+        local = trigger.next_due_at.astimezone(ZoneInfo(live.tenant.timezone))
+        assert (trigger.kind, local.hour, local.minute) == ("schedule", 7, 0)
+        assert timedelta(0) < local - timezone.now() <= timedelta(hours=25)
 
     def test_pausing_and_resuming(self, live):
         assert services.pause(live, JANA).state == "paused"

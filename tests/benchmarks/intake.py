@@ -10,20 +10,18 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import requests
 
 from csbot import embedded, ports
 from csbot.processes import Child
 from tests.installation import eventually
-from tests.runtime.intake.load import Outcome, Sender, post
+from tests.runtime.intake.load import Sender, post
 
 CONNECTIONS = (1, 16, 64)
 SECONDS = 8.0
@@ -53,7 +51,7 @@ def main() -> None:
         web.start()
         try:
             eventually(lambda: _is_up(port), 60)
-            _report(path, port, servers.database_url, seconds)
+            _report(path, port, servers, web, seconds)
         finally:
             web.send(signal.SIGTERM)
             web.wait(5)
@@ -65,32 +63,47 @@ def main() -> None:
         shutil.rmtree(home)
 
 
-def _report(path: str, port: int, database_url: str, seconds: float) -> None:
+def _report(path: str, port: int, servers: embedded.Servers, web: Child, seconds: float) -> None:
     print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
-    sender(path, port, 16).run(WARM_UP_SECONDS)
-    bare_p50 = 0.0
+    _sender(path, port, 16).run(WARM_UP_SECONDS)
+    postgres = servers.postgres.pid if servers.postgres else 0
     for connections in CONNECTIONS:
-        bare = _pgbench(database_url, connections, seconds)
-        outcomes = sender(path, port, connections).run(seconds)
+        bare = _pgbench(servers.database_url, connections, seconds)
+        spent = {"web": _cpu_seconds(web.pid), "postgres": _cpu_seconds(postgres), "client": _cpu_seconds(os.getpid())}
+        outcomes = _sender(path, port, connections).run(seconds)
+        spent = {
+            name: _cpu_seconds({"web": web.pid, "postgres": postgres, "client": os.getpid()}[name]) - before
+            for name, before in spent.items()
+        }
         taken = sorted(outcome.seconds for outcome in outcomes if outcome.status == 202)
-        others = len(outcomes) - len(taken)
-        bare_p50 = bare_p50 or statistics.median(bare)
+        each = ", ".join(f"{name} {value / len(taken) * 1e6:.0f}" for name, value in spent.items())
         print(
-            f"{connections:3} connections: {len(taken) / seconds:6.0f} accepted/s, "
-            f"p50 {statistics.median(taken) * 1e3:6.2f} ms, p99 {_p99(taken) * 1e3:6.2f} ms, not accepted {others}"
-            f" | bare insert: {len(bare) / seconds:6.0f}/s, p50 {statistics.median(bare) * 1e3:6.2f} ms, "
-            f"p99 {_p99(bare) * 1e3:6.2f} ms | p50 ratio {statistics.median(taken) / statistics.median(bare):.1f}"
+            f"{connections:3} connections: {len(taken) / seconds:6.0f} accepted/s, p50 {_ms(taken, 0.5)}, "
+            f"p99 {_ms(taken, 0.99)}, not accepted {len(outcomes) - len(taken)} | bare insert: "
+            f"{len(bare) / seconds:6.0f}/s, p50 {_ms(bare, 0.5)}, p99 {_ms(bare, 0.99)} | "
+            f"p50 ratio {_at(taken, 0.5) / _at(bare, 0.5):.1f} | CPU µs for each: {each}"
         )
 
 
-def sender(path: str, port: int, connections: int) -> Sender:
+def _sender(path: str, port: int, connections: int) -> Sender:
     """Return a load client of the webhook, every body with another order."""
     return Sender(f"http://127.0.0.1:{port}", lambda n: post(path, BODY % n), connections)
 
 
-def _p99(values: list[float]) -> float:
-    ordered = sorted(values)
-    return ordered[int(len(ordered) * 0.99)]
+def _cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and what it has started and still runs."""
+    process = psutil.Process(pid)
+    processes = [process, *process.children(recursive=True)] if pid != os.getpid() else [process]
+    times = [one.cpu_times() for one in processes]
+    return sum(one.user + one.system for one in times)
+
+
+def _at(values: list[float], part: float) -> float:
+    return sorted(values)[int(len(values) * part)]
+
+
+def _ms(values: list[float], part: float) -> str:
+    return f"{_at(values, part) * 1e3:6.2f} ms"
 
 
 def _set_environment(home: Path, servers: embedded.Servers) -> None:
@@ -139,12 +152,12 @@ def _pgbench(url: str, clients: int, seconds: float) -> list[float]:
         script.write_text(f"INSERT INTO bare (body) VALUES ('{'x' * 1000}');\n")
         environment = {**os.environ, "PGOPTIONS": ""}
         subprocess.run(
-            [program / "psql", url, "-qc", "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body text)"],
+            [program / "psql", url, "-qc", "SET client_min_messages = error; CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body text)"],
             check=True, env=environment,
         )  # fmt: skip
         subprocess.run(
             [program / "pgbench", "-n", "-f", script, "-c", str(clients), "-T", str(int(seconds)), "-l", url],
-            check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            check=True, cwd=folder, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         lines = [line for log in Path(folder).glob("pgbench_log.*") for line in log.read_text().splitlines()]
     return [int(line.split()[2]) / 1e6 for line in lines]

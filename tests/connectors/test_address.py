@@ -4,7 +4,7 @@ from decimal import Decimal
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from connectors import address
@@ -168,6 +168,7 @@ def expect_under_base(joined: str) -> None:
 TRICKY = st.text(alphabet="ab./\\%2e5cf;:@?#& \r\n\u0000č。", max_size=24) | st.text(max_size=12)
 
 
+@settings(deadline=None)
 @given(TRICKY, st.dictionaries(st.text(max_size=5), TRICKY | st.integers() | st.none(), max_size=3))
 @example("/%2e%2e%2fadmin", {})
 def test_no_path_leaves_the_base(path, query):
@@ -178,6 +179,7 @@ def test_no_path_leaves_the_base(path, query):
     expect_under_base(joined)
 
 
+@settings(deadline=None)
 @given(TRICKY)
 def test_a_value_as_one_segment_stays_one_segment(value):
     """The engine percent-encodes placeholders; whatever the value, it stays below the segment before it."""
@@ -192,6 +194,7 @@ def test_a_value_as_one_segment_stays_one_segment(value):
     assert unquote(segments[4]) == value
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1, max_size=5), st.text(max_size=8), max_size=3))
 def test_a_query_arrives_as_it_was_given(query):
     try:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.answers import Answer
@@ -67,6 +67,7 @@ def test_depth_is_bounded(levels):
     assert isinstance(body, list) if levels <= 64 else body == raw.decode()
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60), st.sampled_from([JSON, "text/plain", "text/plain; charset=utf-16", None]))
 def test_any_body_can_be_stored(raw, content_type):
     written = json.dumps(answer(raw, content_type).body())

@@ -115,7 +115,10 @@ def test_a_stranger_sees_nothing(api, shop, stranger, connection):
 def test_the_list_is_filtered_by_provider_and_name(api, shop, connection):
     ConnectionFactory(tenant=shop, name="post", provider="email")
     admin = api(shop)
-    names = lambda query: [row["name"] for row in admin.get(f"/api/connections{query}").json()["results"]]  # noqa: E731
+
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in admin.get(f"/api/connections{query}").json()["results"]]
+
     assert names("") == ["post", "shop"]
     assert names("?provider=http") == ["shop"]
     assert names("?name=post") == ["post"]

@@ -1,7 +1,7 @@
 """Credentials open in their own row only, and are masked wherever people read."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors import credentials
@@ -85,6 +85,7 @@ def test_data_loses_long_secrets_only():
     }
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=12), st.text(max_size=20), st.text(max_size=20))
 def test_no_text_keeps_a_secret(secret, before, after):
     try:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -154,6 +154,16 @@ def test_not_ready_in_time_while_postgresql_hangs_and_ready_again_after_it(clien
         assert seconds_again < 1.0
 
     eventually(lambda: client.get("/readyz").status_code == 200, timeout=20)
+
+
+def test_not_ready_at_once_while_postgresql_refuses(client, monkeypatch):
+    monkeypatch.setitem(connections.settings["default"], "PORT", "1")
+
+    answer, seconds = timed(client, "/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["postgres"] == {"ok": False, "problem": "not reached"}
+    assert seconds < PATIENCE_SECONDS
 
 
 def test_the_report_names_no_address(client, servers, caplog):

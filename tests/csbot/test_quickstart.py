@@ -14,6 +14,8 @@ import pytest
 from tests.installation import Installation, eventually, outside_environment
 
 pytestmark = pytest.mark.process
+# Ten times what a start of Django takes on a machine with nothing else to do.
+PATIENCE_SECONDS = 60.0
 NAMES = ("web", "worker", "beat", "postgres", "redis")
 
 
@@ -35,7 +37,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         env=outside_environment(**environment),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -96,7 +98,7 @@ def test_what_is_killed_comes_back(installation, name):
     os.kill(first, signal.SIGKILL)
     eventually(lambda: installation.pid(name) not in (0, first))
     assert f"csbot: {name} ended (signal SIGKILL), again in" in installation.log("supervisor")
-    eventually(lambda: is_ready(installation), timeout=30)
+    eventually(lambda: is_ready(installation), timeout=PATIENCE_SECONDS)
     # Everybody else finds the servers where they were.
     assert (installation.home / "servers.json").read_text() == servers
     assert psutil.pid_exists(installation.pid(name))
@@ -105,19 +107,22 @@ def test_what_is_killed_comes_back(installation, name):
 @pytest.mark.parametrize("name", ["web", "worker", "beat"])
 def test_no_orphan_works_on_beside_the_new_one(installation, name):
     old = psutil.Process(installation.pid(name))
-    family = [old, *eventually(lambda: old.children(recursive=True), timeout=30)]
+    family = [old, *eventually(lambda: old.children(recursive=True), timeout=PATIENCE_SECONDS)]
     old.kill()
     eventually(lambda: installation.pid(name) not in (0, old.pid))
     eventually(lambda: all_ended(family))
-    eventually(lambda: is_ready(installation), timeout=30)
+    eventually(lambda: is_ready(installation), timeout=PATIENCE_SECONDS)
 
 
 def test_children_of_beat_come_back_by_themselves(installation):
     beat = psutil.Process(installation.pid("beat"))
-    children = eventually(lambda: len(beat.children()) == 2 and beat.children(), timeout=30)
+    children = eventually(lambda: len(beat.children()) == 2 and beat.children(), timeout=PATIENCE_SECONDS)
     for child in children:
         child.kill()
-    eventually(lambda: len(beat.children()) == 2 and not set(beat.children()) & set(children), timeout=30)
+    eventually(
+        lambda: len(beat.children()) == 2 and not set(beat.children()) & set(children),
+        timeout=PATIENCE_SECONDS,
+    )
     assert installation.pid("beat") == beat.pid
 
 
@@ -131,7 +136,7 @@ def test_one_more_web_joins_by_its_home(installation):
         stderr=subprocess.DEVNULL,
     )
     try:
-        eventually(lambda: is_ready(another), timeout=30)
+        eventually(lambda: is_ready(another), timeout=PATIENCE_SECONDS)
         busy = run("manage.py", "web", CSBOT_HOME=str(installation.home), CSBOT_PORT=str(another.port))
         assert busy.returncode == 1
         assert busy.stderr.endswith(
@@ -176,12 +181,17 @@ class TestSecondHome:
         assert second.demo["tenants"]["demo"]["webhooks"] == demo["tenants"]["demo"]["webhooks"]
 
     def test_sigterm_stops_all_within_ten_seconds(self, installation, second):
-        eventually(lambda: len(second.processes()) > 15, timeout=30)
+        # Not before all of it is up: the worker's children, beat's two and the tick worker's one.
+        eventually(lambda: psutil.Process(second.pid("worker")).children(), timeout=PATIENCE_SECONDS)
+        eventually(
+            lambda: len(psutil.Process(second.pid("beat")).children(recursive=True)) == 3,
+            timeout=PATIENCE_SECONDS,
+        )
         processes = second.processes()
         before = time.monotonic()
         second.stop()
         assert time.monotonic() - before < 10
         assert all_ended(processes)
         assert list((second.home / "run").glob("*.pid")) == []
-        assert second.log("supervisor").endswith("csbot: stopping\ncsbot: stopped\n")
+        assert second.log("supervisor").endswith("csbot: stopped\n")
         assert is_ready(installation)

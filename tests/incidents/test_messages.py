@@ -1,9 +1,11 @@
 """What the client reads: every error code has its texts in both languages, and nothing untrue is promised."""
 
+import dataclasses
 import re
 
 import pytest
 
+from connectors import providers
 from incidents import messages
 
 HTTP = [f"http.{status}" for status in (301, 400, 401, 403, 404, 405, 409, 410, 418, 422, 429, 500, 502, 503)]
@@ -79,3 +81,25 @@ def test_names_are_data_and_never_a_format():
 
     assert "“%(ticket)s %d”" in shown.title
     assert "“100 %s”" in shown.impact
+
+
+@pytest.fixture
+def teleport(monkeypatch):
+    """A provider with a code of its own, as adding one to `connectors/providers` would declare it."""
+    said = {"en": ("The beam is off.", "Switch it on."), "cs": ("Paprsek je vypnutý.", "Zapněte ho.")}
+    provider = dataclasses.replace(providers.find("http"), name="teleport", texts={"teleport.off": said})
+    monkeypatch.setitem(providers._providers, provider.name, provider)
+
+
+@pytest.mark.usefixtures("teleport")
+def test_a_provider_speaks_of_its_own_codes():
+    assert messages.has_text("teleport.off")
+    assert messages.texts("teleport.off", ORDERS, "cs") == messages.Texts(
+        "Paprsek je vypnutý.", "Zapněte ho."
+    )
+    assert messages.texts("teleport.off", ORDERS, "en").impact == "Switch it on."
+
+
+@pytest.mark.usefixtures("teleport")
+def test_also_a_providers_code_promises_nothing_where_nobody_knows():
+    assert "not certain" in messages.texts("teleport.off", {"uncertain": True}, "en").title

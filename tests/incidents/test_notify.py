@@ -5,10 +5,11 @@ from datetime import timedelta
 
 import pytest
 from django.core import mail
+from django.core.mail.backends import locmem
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db.models.functions import Now
 
-from incidents import notify, services
+from incidents import notify, services, tasks
 from incidents.models import Incident
 from tests.factories import ConnectionFactory, TicketFactory
 from tests.incidents.test_services import fail
@@ -19,11 +20,23 @@ def staff_address(settings):
     settings.CSBOT_STAFF_EMAIL = ["staff@csbot.test"]
 
 
-class BrokenServer(BaseEmailBackend):
-    """A mail server that refuses everything."""
+class SilentServer(BaseEmailBackend):
+    """A mail server that takes connections and says nothing."""
+
+    tried = 0
 
     def send_messages(self, email_messages):
-        raise smtplib.SMTPServerDisconnected("Connection unexpectedly closed")
+        SilentServer.tried += 1
+        raise smtplib.SMTPServerDisconnected("Connection unexpectedly closed: timed out")
+
+
+class PickyServer(locmem.EmailBackend):
+    """A mail server that refuses what is about the stranger."""
+
+    def send_messages(self, messages):
+        if "stranger" in messages[0].subject:
+            raise smtplib.SMTPDataError(554, b"no strangers")
+        return super().send_messages(messages)
 
 
 def test_each_cause_is_told_once(shop, stranger):
@@ -70,20 +83,62 @@ def test_an_acknowledged_one_is_still_told(shop):
     assert notify.send_due() == 1
 
 
-def test_a_mail_that_did_not_leave_is_tried_again_later(shop, settings, caplog):
-    settings.EMAIL_BACKEND = "tests.incidents.test_notify.BrokenServer"
-    incident = fail(shop)
+def test_what_could_not_be_sent_is_tried_again_later(shop, settings, caplog, monkeypatch):
+    monkeypatch.setattr(SilentServer, "tried", 0)
+    settings.EMAIL_BACKEND = "tests.incidents.test_notify.SilentServer"
+    for cause in ("one", "two", "three"):
+        fail(shop, cause=cause)
 
     assert notify.send_due() == 0
-    assert "did not leave" in caplog.text
-    incident.refresh_from_db()
-    assert incident.notified_at is None
+    assert SilentServer.tried == 1, "one mail waits for a silent server, not each of them"
+    assert "cannot be sent" in caplog.text
+    assert not Incident.objects.of(shop).exclude(notified_at=None).exists()
 
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
     assert notify.send_due() == 0, "not before the lease is over"
 
     Incident.objects.of(shop).update(notify_after=Now() - timedelta(seconds=1))
+    assert notify.send_due() == 3
+
+
+def test_one_refused_mail_does_not_hold_back_the_others(shop, stranger, settings, caplog):
+    settings.EMAIL_BACKEND = "tests.incidents.test_notify.PickyServer"
+    refused = fail(stranger)
+    fail(shop)
+
     assert notify.send_due() == 1
+    assert str(refused.public_id) in caplog.text
+    assert "no strangers" in caplog.text
+    assert mail.outbox[0].subject.startswith("[csbot] shop: ")
+
+
+def test_mails_become_files_without_a_server(shop, settings, tmp_path):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+    settings.EMAIL_FILE_PATH = tmp_path / "mail"
+    fail(shop)
+
+    assert notify.send_due() == 1
+
+    (written,) = (tmp_path / "mail").iterdir()
+    assert "To: staff@csbot.test" in written.read_text()
+
+
+def test_a_real_server_that_is_not_there_costs_nothing_but_time(shop, settings):
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT, settings.EMAIL_TIMEOUT = "127.0.0.1", 1, 1
+    incident = fail(shop)
+
+    assert notify.send_due() == 0
+    incident.refresh_from_db()
+    assert incident.notified_at is None
+
+
+def test_the_tick_sends(shop):
+    fail(shop)
+
+    tasks.notify()
+
+    assert len(mail.outbox) == 1
 
 
 def test_without_an_address_nothing_is_sent_and_nothing_is_marked(shop, settings):

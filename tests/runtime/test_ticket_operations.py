@@ -296,3 +296,25 @@ class TestFind:
         with pytest.raises(TerminalError) as error:
             on_ticket("ticket/find", filter=narrowing)
         assert error.value.code == "input.invalid"
+
+
+def test_a_run_finds_hands_over_sets_and_comments_on_one_ticket(shop, publish, enqueue, execute):
+    steps = [
+        ("ticket/upsert", {"externalId": "{{_body.id}}", "title": "Order {{_body.id}}", "type": "order"}),
+        ("ticket/assign-least-busy", {"group": "warehouse"}),
+        ("ticket/set-status", {"status": "new"}),
+        ("ticket/comment", {"text": "{{st_2.assignee.name}} has it: {{ticket.status}}"}),
+    ]
+    tree = [
+        {"id": f"st_{number}", "type": "action", "op": op, "inputs": inputs}
+        for number, (op, inputs) in enumerate(steps, 1)
+    ]
+
+    run = execute(enqueue(publish(shop, tree), {"id": 5001}))
+
+    assert (run.get_status_display(), run.error) == ("Done", None)
+    entries = list(Ticket.objects.of(shop).get().events.order_by("id"))
+    assert [entry.kind for entry in entries] == ["created", "event", "assigned", "changed", "comment"]
+    assert {entry.run_id for entry in entries} == {run.public_id}
+    assert entries[-1].data == {"text": "Jana has it: new", "public": False}
+    assert run.ticket.external_id == "5001"

@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from connectors.catalog import Repeat, Shape, operation
 from incidents import services as incidents
-from runtime import failures
+from runtime import outcomes
 from runtime.execution.context import RunCall
 from runtime.queue import states
 
@@ -44,7 +44,7 @@ def create(call: RunCall, inputs: CreateInputs) -> CreateOutputs:
     incident = incidents.open_incident(
         run.tenant,
         cause=f"{run.automation.public_id}/incident/{inputs.cause or inputs.title}"[:300],
-        code=failures.OPENED_BY_STEP,
+        code=outcomes.OPENED_BY_STEP,
         params={},
         title=inputs.title,
         impact=inputs.impact,

@@ -1,14 +1,17 @@
-"""What a failed run tells people: the error on the run, and the incident for the tenant and for staff."""
+"""What follows from the outcome of a run: its error, its incident, and who was waiting for its end."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from django.db import transaction
 
 from csbot.lib.errors import RunError, UncertainError
 from incidents import services as incidents
 from incidents.models import Incident
 from runtime.execution.journal import Place
 from runtime.models import Run, RunStep
+from runtime.queue import states
 
 # What has to be loaded with a run to tell people about it.
 TOLD = ("tenant", "automation", "version", "ticket", "data", "incident", "rerun_of__incident")
@@ -65,6 +68,17 @@ def note_passed(run: Run) -> None:
         .exclude(pk__in=rerun)
     )
     incidents.resolve_if_passed(incident.pk, lambda: not not_passed.exists())
+
+
+def note_end(run: Run) -> None:
+    """Let those who waited for the end of this run go on, once the end is committed: its caller and its line.
+
+    After the commit, so that either the caller's own look sees the end or this statement finds the caller blocked.
+    """
+    if run.trigger == Run.Trigger.CALL and run.caused_by_id is not None:
+        caller = run.caused_by_id
+        transaction.on_commit(lambda: states.unblock_caller(caller))
+    states.call_line(run.order_key)
 
 
 def _detail(run: Run, error: RunError, place: Place | None) -> dict[str, Any]:
