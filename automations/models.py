@@ -87,8 +87,7 @@ class Trigger(TenantOwned):
 
     automation = models.OneToOneField(Automation, on_delete=models.CASCADE, related_name="trigger")
     kind = models.CharField(max_length=10)
-    # When the clock fires it next. A poll is due at once after publishing; a schedule begins with null, and
-    # the scheduler, which reads the cron expression, fills in the first instant.
+    # When the clock fires it next; only for kinds poll (due at once after publishing) and schedule.
     next_due_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Max, ProtectedError
 from django.db.models.functions import Now
 
@@ -28,6 +28,7 @@ from automations.tree import Tree
 from automations.trigger_secrets import TriggerSecrets
 from csbot.lib.errors import RequestRefused
 from csbot.lib.json import dumps, loads
+from csbot.lib.prepared import Statement
 from tickets import audit
 from tickets.events import Actor
 from tickets.models import Tenant
@@ -70,24 +71,25 @@ def import_(tenant: Tenant, actor: Actor, raw: Mapping[str, Any]) -> Saved:
 def save(
     automation: Automation, actor: Actor, raw: Mapping[str, Any], *, if_match: frozenset[int] | None = None
 ) -> Saved:
-    """Change name, trigger or steps of the draft; what is not given stays.
+    """Change name, trigger or steps of the draft; what is not given stays, what is as before is no change.
 
     Where trigger or steps are given, the whole tree is checked. Raises RequestRefused 400 that lists every
     fault, 412 when the present revision is none of `if_match`.
     """
     with transaction.atomic():
         row = _locked(automation, if_match)
-        before = {"name": row.name, **row.draft}
+        before, kept = {"name": row.name, **row.draft}, _secrets_of(row)
         values: dict[str, Any] = {"name": _name(raw["name"])} if "name" in raw else {}
-        checked = check(row.tenant, {**row.draft, **raw}, _secrets_of(row))
+        checked = check(row.tenant, {**row.draft, **raw}, kept)
         if "trigger" in raw or "steps" in raw:
             refuse(checked.faults)
             values |= _draft_values(row, checked)
-        _write(row, **values)
-        after = {"name": row.name, **row.draft}
-        changed = [key for key in after if dumps(after[key]) != dumps(before[key])]
-        told = [{key: document[key] for key in changed} for document in (before, after)]
-        _audit(row, actor, "changed", *told)
+        after = {"name": values.get("name", row.name), **values.get("draft", row.draft)}
+        changed = [key for key in after if not _same(after[key], before[key])]
+        if changed or checked.secrets != kept:
+            _write(row, **values)
+            told = [{key: document[key] for key in changed} for document in (before, after)]
+            _audit(row, actor, "changed", *told)
         return Saved(row, checked.faults, checked.warnings)
 
 
@@ -167,7 +169,7 @@ def publish(automation: Automation, actor: Actor, *, if_match: frozenset[int] | 
 def has_unpublished_changes(automation: Automation) -> bool:
     """Say whether the draft is not what the published version holds (without one: always)."""
     version = automation.published
-    if version is None or dumps(version.tree, sort_keys=True) != dumps(automation.draft, sort_keys=True):
+    if version is None or not _same(version.tree, automation.draft):
         return True
     return _unsealed(version.secrets, automation) != _secrets_of(automation)
 
@@ -232,35 +234,33 @@ class WebhookTarget:
 
 # What a token leads to, in one look: unknown, ended, not published, no webhook any more and suspended are all
 # no row.
-_WEBHOOK_OF = """
-SELECT tenant.id AS tenant_id, tenant.slug AS tenant_slug, tenant.language AS tenant_language,
-       tenant.timezone AS tenant_timezone, automation.id AS automation_id,
-       automation.public_id AS automation_public_id, automation.name AS automation_name,
-       automation.state = 'paused' AS is_paused, version.id AS version_id, version.number AS version_number,
-       version.secrets AS sealed_secrets, version.tree -> 'trigger' AS trigger
+_WEBHOOK_OF = Statement("""
+SELECT tenant.id, tenant.slug, tenant.language, tenant.timezone,
+       automation.id, automation.public_id, automation.name, automation.state = 'paused',
+       version.id, version.number, version.tree -> 'trigger', version.secrets
 FROM automations_webhooktoken token
 JOIN automations_automation automation ON automation.id = token.automation_id
 JOIN automations_automationversion version ON version.id = automation.published_id
 JOIN tickets_tenant tenant ON tenant.id = token.tenant_id
-WHERE token.digest = %s
+WHERE token.digest = %(digest)s
   AND (token.expires_at IS NULL OR token.expires_at > clock_timestamp())
   AND automation.state IN ('active', 'paused')
   AND version.tree #>> '{trigger,kind}' = 'webhook'
   AND tenant.suspended_at IS NULL
-"""
+""")
+# Its columns before the trigger are the first fields of WebhookTarget.
+_FACTS = [fact.name for fact in fields(WebhookTarget)][:10]
 
 
 def webhook_of(token: str) -> WebhookTarget | None:
     """Return where the token leads, by one query, or None when it leads nowhere (SPEC section 2: 404)."""
-    with connection.cursor() as cursor:
-        cursor.execute(_WEBHOOK_OF, [tokens.digest_of(token)])
-        found = cursor.fetchone()
-        columns = [column.name for column in cursor.description or ()]
+    found = _WEBHOOK_OF.row(digest=tokens.digest_of(token))
     if found is None:
         return None
-    facts = dict(zip(columns, found, strict=True))
-    trigger, parameters = _read_trigger(facts.pop("trigger"))
-    return WebhookTarget(**facts, trigger=trigger, parameters=parameters)
+    *facts, trigger_text, sealed_secrets = found
+    trigger, parameters = _read_trigger(trigger_text)
+    named = dict(zip(_FACTS, facts, strict=True))
+    return WebhookTarget(**named, trigger=trigger, parameters=parameters, sealed_secrets=sealed_secrets)
 
 
 def tree_of(version: AutomationVersion) -> Tree:
@@ -384,6 +384,11 @@ def _name(raw: Any) -> str:
         return raw.strip()
     message = f"Expected a text of 1 to {MAX_NAME} characters."
     raise RequestRefused("automation.invalid", message, errors=[{"pointer": "/name", "message": message}])
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two documents are the same JSON; to Python true equals 1."""
+    return dumps(one, sort_keys=True) == dumps(other, sort_keys=True)
 
 
 def _standing(row: Automation) -> dict[str, Any]:

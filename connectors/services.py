@@ -167,7 +167,7 @@ def _save(account: Connection) -> None:
     try:
         with transaction.atomic():
             if account.pk is None:
-                account.save(force_insert=account._state.adding)
+                account.save(force_insert=True)
             else:
                 # Never the columns that `refusals` writes.
                 account.save(update_fields=["name", "config", "credentials", "limits"])

@@ -52,6 +52,11 @@ app.conf.update(
             "schedule": float(settings.CSBOT_SCHEDULER_TICK),
             "options": {"queue": "tick"},
         },
+        "notify": {
+            "task": "incidents.tasks.notify",
+            "schedule": float(settings.CSBOT_SCHEDULER_TICK),
+            "options": {"queue": "tick"},
+        },
         "sweep": {
             "task": "runtime.tasks.sweep",
             "schedule": settings.CSBOT_HEARTBEAT / 2.0,

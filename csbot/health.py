@@ -212,7 +212,7 @@ SELECT ready.n AS ready, scheduled.n AS scheduled, scheduled.overdue, held.block
   (SELECT count(*) FROM incidents_incident WHERE status IN ('open', 'acknowledged')) AS incidents,
   (SELECT count(*) FROM connectors_connection WHERE closed_until > clock_timestamp()) AS closed
 FROM
-  (SELECT count(*) AS n, min(created_at) FILTER (WHERE started_at IS NULL) AS oldest
+  (SELECT count(*) AS n, (SELECT min(due_at) FROM runtime_run WHERE status = 0) AS oldest
    FROM runtime_run WHERE status = 0) AS ready,
   (SELECT count(*) AS n, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS overdue,
           min(due_at) FILTER (WHERE due_at <= clock_timestamp()) AS oldest

@@ -8,6 +8,7 @@ import binascii
 import os
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from csbot.lib import environment as env
 
@@ -24,10 +25,20 @@ _servers = env.home_file(CSBOT_HOME, "servers.json")
 _keys = env.home_file(CSBOT_HOME, "keys.json")
 _database_url = os.environ.get("DATABASE_URL") or _servers.get("databaseUrl", "")
 if not _database_url:
-    raise SystemExit(f"DATABASE_URL is not set and no embedded servers are known under {CSBOT_HOME}; run `make up`.")
-REDIS_URL = env.read("REDIS_URL", _servers.get("redisUrl", ""), env.redis_url, "a redis:// or rediss:// address")
+    raise SystemExit(
+        f"DATABASE_URL is not set and no embedded servers are known under {CSBOT_HOME}; run `make up`."
+    )
+REDIS_URL = env.read(
+    "REDIS_URL",
+    _servers.get("redisUrl", ""),
+    env.redis_url,
+    "a redis:// or rediss:// address",
+    is_secret=True,
+)
 if not REDIS_URL:
-    raise SystemExit(f"REDIS_URL is not set and no embedded servers are known under {CSBOT_HOME}; run `make up`.")
+    raise SystemExit(
+        f"REDIS_URL is not set and no embedded servers are known under {CSBOT_HOME}; run `make up`."
+    )
 
 # --- Secrets ----------------------------------------------------------------------------------------------
 SECRET_KEY = os.environ.get("CSBOT_SECRET_KEY") or _keys.get("secretKey", "")
@@ -63,13 +74,37 @@ CSBOT_BACKOFF = env.read(
 CSBOT_HEARTBEAT = env.read("CSBOT_HEARTBEAT", 20, env.whole(1, 3600), "whole seconds from 1 to 3600")
 CSBOT_STUCK_AFTER = env.read("CSBOT_STUCK_AFTER", 120, env.whole(3, 86_400), "whole seconds from 3 to 86400")
 if CSBOT_STUCK_AFTER < 3 * CSBOT_HEARTBEAT:
-    env.stop("CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least three heartbeats ({3 * CSBOT_HEARTBEAT})")
+    env.stop(
+        "CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least three heartbeats ({3 * CSBOT_HEARTBEAT})"
+    )
 CSBOT_SCHEDULER_TICK = env.read("CSBOT_SCHEDULER_TICK", 5, env.whole(1, 3600), "whole seconds from 1 to 3600")
 CSBOT_OUTBOUND_ALLOW: list[tuple[str | None, str, int]] = env.read(
     "CSBOT_OUTBOUND_ALLOW", [], env.allow_list, "host:port or slug=host:port, divided by commas"
 )
 CSBOT_WEBHOOK_RATE = env.read("CSBOT_WEBHOOK_RATE", (50, 200), env.rate, "perSecond/burst, such as 50/200")
 CSBOT_MAX_BODY = env.read("CSBOT_MAX_BODY", 1_048_576, env.whole(1, 104_857_600), "bytes from 1 to 104857600")
+
+# --- Mail -------------------------------------------------------------------------------------------------
+# Without a server mails become files, so there somebody is always written to.
+_smtp = env.read(
+    "CSBOT_SMTP_URL",
+    {},
+    env.smtp_url,
+    "smtp://user:password@host:587, or smtps:// or smtp+plain://",
+    is_secret=True,
+)
+CSBOT_STAFF_EMAIL = env.read(
+    "CSBOT_STAFF_EMAIL",
+    [] if _smtp else ["staff@localhost"],
+    env.addresses,
+    "e-mail addresses divided by commas",
+)
+EMAIL_BACKEND = "django.core.mail.backends.filebased.EmailBackend"
+EMAIL_FILE_PATH = CSBOT_HOME / "mail"
+# Mails are sent by the tick, which has other things to do than to wait for a hung server.
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = f"csbot@{urlsplit(CSBOT_PUBLIC_URL).hostname}"
+globals().update(_smtp)
 
 # --- Django -----------------------------------------------------------------------------------------------
 DEBUG = False
@@ -126,8 +161,12 @@ try:
     _database = env.database_url(_database_url)
 except ValueError:
     # The value holds a password, so the line does not repeat it.
-    raise SystemExit("DATABASE_URL is not accepted; expected postgresql://user:password@host:port/name.") from None
-_timeouts = "" if "migrate" in sys.argv else "-c statement_timeout=15s -c lock_timeout=5s -c transaction_timeout=60s "
+    raise SystemExit(
+        "DATABASE_URL is not accepted; expected postgresql://user:password@host:port/name."
+    ) from None
+_timeouts = (
+    "" if "migrate" in sys.argv else "-c statement_timeout=15s -c lock_timeout=5s -c transaction_timeout=60s "
+)
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
@@ -167,7 +206,10 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = False
 DATA_UPLOAD_MAX_MEMORY_SIZE = CSBOT_MAX_BODY
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["tickets.tenancy.TokenAuthentication", "tickets.tenancy.PortalSession"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "tickets.tenancy.TokenAuthentication",
+        "tickets.tenancy.PortalSession",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["tickets.tenancy.TenantPermission"],
     "DEFAULT_RENDERER_CLASSES": ["csbot.lib.api.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["csbot.lib.api.JSONParser"],

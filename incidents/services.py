@@ -174,13 +174,15 @@ def _fitting(cause: str) -> str:
 
 
 def _resolve(incident: Incident) -> bool:
-    hit = (
-        Incident.objects.of(incident.tenant_id)
-        .filter(pk=incident.pk, status__in=UNRESOLVED)
-        .update(status=Incident.Status.RESOLVED, resolved_at=Now())
-    )
-    if hit:
-        incident_resolved.send(sender=Incident, incident_id=incident.pk)
+    """Whether this call resolved it. What waits for the decision is told in the same transaction."""
+    with transaction.atomic():
+        hit = (
+            Incident.objects.of(incident.tenant_id)
+            .filter(pk=incident.pk, status__in=UNRESOLVED)
+            .update(status=Incident.Status.RESOLVED, resolved_at=Now())
+        )
+        if hit:
+            incident_resolved.send(sender=Incident, incident_id=incident.pk)
     return bool(hit)
 
 

@@ -53,6 +53,7 @@ class Run(TenantOwned):
     wait_reason = models.CharField(max_length=12, blank=True)
     # Lower first; 5 for every trigger unless it says otherwise.
     priority = models.SmallIntegerField(default=5)
+    # Scheduled: when it becomes ready; ready: since when it is.
     due_at = models.DateTimeField(null=True)
     # The fence: grows with every claim and rescue; every write of an executor carries it.
     claim_no = models.IntegerField(default=0)
@@ -90,8 +91,9 @@ class Run(TenantOwned):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(status=2, due_at__isnull=False) | (~Q(status=2) & Q(due_at__isnull=True)),
-                name="run_scheduled_has_due_at",
+                condition=Q(status__in=[0, 2], due_at__isnull=False)
+                | (~Q(status__in=[0, 2]) & Q(due_at__isnull=True)),
+                name="run_queued_has_due_at",
             ),
             models.CheckConstraint(
                 condition=Q(status__in=[4, 5, 6], finished_at__isnull=False)
@@ -112,6 +114,8 @@ class Run(TenantOwned):
             models.Index(F("tenant"), F("priority"), F("id"), condition=Q(status=0), name="run_ready"),
             models.Index(fields=["tenant"], condition=Q(status=1), name="run_running"),
             models.Index(fields=["due_at"], condition=Q(status=2), name="run_scheduled"),
+            models.Index(fields=["due_at"], condition=Q(status=0), name="run_due"),
+            models.Index(fields=["tenant"], condition=Q(status__in=[3, 7]), name="run_held"),
             models.Index(
                 fields=["order_key", "order_place"],
                 condition=Q(order_key__isnull=False) & ~Q(status__in=[4, 6]),

@@ -36,6 +36,7 @@ def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
     the run's state.
     """
     step_id = place.step_id if place else ""
+    connection = place.connection if place else None
     return incidents.open_incident(
         run.tenant,
         cause=f"{run.automation.public_id}/{step_id}/{error.code}",
@@ -44,9 +45,12 @@ def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
             "ticket": run.ticket.key if run.ticket else None,
             "automation": run.automation.name,
             "uncertain": isinstance(error, UncertainError),
+            "connection": connection.name if connection else None,
+            "message": error.detail if error.code == "flow.fail" else None,
         },
         detail=_detail(run, error, place),
         ticket=run.ticket,
+        connection=connection,
         automation={"id": str(run.automation.public_id), "name": run.automation.name},
     )
 

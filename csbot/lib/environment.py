@@ -18,15 +18,18 @@ def stop(name: str, came: str, accepted: str) -> NoReturn:
     raise SystemExit(f"{name}: {came!r} is not accepted; expected {accepted}.")
 
 
-def read(name: str, default: T, convert: Callable[[str], T], accepted: str) -> T:
-    """Return variable `name` converted, or `default` when it is unset or empty. Stops the start on ValueError."""
+def read(name: str, default: T, convert: Callable[[str], T], accepted: str, *, is_secret: bool = False) -> T:
+    """Return variable `name` converted, or `default` when it is unset or empty. Stops the start on ValueError.
+
+    `is_secret`: the value may hold a password, so the line does not repeat it.
+    """
     raw = os.environ.get(name, "")
     if raw == "":
         return default
     try:
         return convert(raw)
     except ValueError:
-        stop(name, raw, accepted)
+        stop(name, "•••" if is_secret else raw, accepted)
 
 
 def whole(low: int, high: int) -> Callable[[str], int]:
@@ -56,7 +59,16 @@ def rate(raw: str) -> tuple[int, int]:
 
 def switch(raw: str) -> bool:
     """`on`, `1`, `true`, `yes` and their opposites. Raises ValueError."""
-    words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
+    words = {
+        "on": True,
+        "1": True,
+        "true": True,
+        "yes": True,
+        "off": False,
+        "0": False,
+        "false": False,
+        "no": False,
+    }
     if raw.lower() not in words:
         raise ValueError(raw)
     return words[raw.lower()]
@@ -103,6 +115,31 @@ def redis_url(raw: str) -> str:
     if parts.scheme not in {"redis", "rediss"} or not parts.hostname:
         raise ValueError(raw)
     return raw
+
+
+def smtp_url(raw: str) -> dict[str, Any]:
+    """`smtp://…:587` (STARTTLS), `smtps://…:465` (TLS), `smtp+plain://…:25` -> Django's keys. Raises ValueError."""
+    parts = urlsplit(raw)
+    ports = {"smtp": 587, "smtps": 465, "smtp+plain": 25}
+    if parts.scheme not in ports or not parts.hostname:
+        raise ValueError(raw)
+    return {
+        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_HOST": parts.hostname,
+        "EMAIL_PORT": parts.port or ports[parts.scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": parts.scheme == "smtp",
+        "EMAIL_USE_SSL": parts.scheme == "smtps",
+    }
+
+
+def addresses(raw: str) -> list[str]:
+    """`ops@acme.test,night@acme.test` -> list. Raises ValueError."""
+    found = [part.strip() for part in raw.split(",")]
+    if not all(re.fullmatch(r"[^@\s<>,]+@[^@\s<>,]+", address) for address in found):
+        raise ValueError(raw)
+    return found
 
 
 def home_file(home: Path, name: str) -> dict[str, str]:

@@ -42,6 +42,12 @@ class Statement:
         """Execute it and return the first row, or None when there is none. Raises django.db.Error."""
         wrapper = connections[DEFAULT_DB_ALIAS]
         wrapper.ensure_connection()
+        if wrapper.queries_logged or wrapper.execute_wrappers:
+            # Whoever watches Django's statements sees this one as well.
+            with wrapper.cursor() as cursor:
+                cursor.execute(self.sql, values)
+                seen: tuple[Any, ...] | None = cursor.fetchone()
+                return seen
         with wrapper.wrap_database_errors:
             return self._row(wrapper.connection, [_dumped(values[name]) for name in self._names])
 
@@ -54,7 +60,8 @@ class Statement:
         if self._name not in known:
             _checked(pgconn, pgconn.prepare(self._name, self._text))
             known.add(self._name)
-        result = _checked(pgconn, pgconn.exec_prepared(self._name, values))
+        # The types of psycopg do not name None, which is NULL.
+        result = _checked(pgconn, pgconn.exec_prepared(self._name, values))  # type: ignore[arg-type]
         if result.ntuples == 0:
             return None
         transformer = Transformer(connection)

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import connection
 
+from connectors.models import Connection
 from csbot.lib import json
 from csbot.lib.errors import TerminalError
 from runtime.models import RunStep
@@ -43,12 +44,16 @@ SELECT cancel_requested FROM held
 
 @dataclass(frozen=True)
 class Place:
-    """Where a step stands in one run: its id, its path with the indices of loops, its operation and kind."""
+    """Where a step stands in one run: its id, its path with the indices of loops, its operation and kind.
+
+    `connection` is the account that it goes over, once that is known.
+    """
 
     step_id: str
     path: str
     op: str
     type: str
+    connection: Connection | None = None
 
 
 @dataclass

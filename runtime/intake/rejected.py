@@ -231,9 +231,7 @@ def _refused_again(row: Delivery, refusal: RequestRefused) -> Replayed:
     )
 
 
-def _insert(
-    offer: Offer, identity: DeliveryIdentity, outcome: str, refusal: RequestRefused
-) -> bool:
+def _insert(offer: Offer, identity: DeliveryIdentity, outcome: str, refusal: RequestRefused) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(
             INSERT,

@@ -14,11 +14,11 @@ from automations.contract import Refusal, Values
 from csbot.lib import json
 from csbot.lib.errors import RequestRefused
 from runtime import services
-from runtime.intake import database
 from runtime.intake.offer import Offer
 from runtime.models import Run
 from runtime.queue import states
 from runtime.queue.states import DeliveryIdentity, Enqueued
+from runtime.triggers import ordering
 
 BODY_CODES = {400: "body.unreadable", 413: "body.depth", 415: "body.type"}
 # Length of the column.
@@ -32,24 +32,27 @@ def values_of(offer: Offer, read: Body) -> Values | Refusal:
 
 def enqueue(offer: Offer, read: Body, values: Values, identity: DeliveryIdentity | None) -> Enqueued | None:
     """Make the run of an event, with the notes on its body in its log. Returns None when the delivery came before."""
+    to = offer.to
+    given = {"body": read.value, "headers": offer.headers, "params": values.values}
+    line = ordering.line_of(to.trigger, to.automation_id, given)
     notes = [*read.notes, *values.notes]
     # One statement is a transaction by itself; BEGIN and COMMIT would be two more round trips.
-    with transaction.atomic() if notes else contextlib.nullcontext():
-        with database.prepared():
-            run = states.enqueue(
-                tenant_id=offer.to.tenant_id,
-                automation_id=offer.to.automation_id,
-                version_id=offer.to.version_id,
-                trigger=Run.Trigger.WEBHOOK,
-                priority=offer.to.trigger.get("priority", 5),
-                input_json=json.dumps({"body": read.value, "headers": offer.headers, "params": values.values}),
-                delivery=identity,
-                raw=offer.raw,
-                content_type=(offer.content_type or "")[:MAX_CONTENT_TYPE],
-            )
+    with transaction.atomic() if notes or line else contextlib.nullcontext():
+        run = states.enqueue(
+            tenant_id=to.tenant_id,
+            automation_id=to.automation_id,
+            version_id=to.version_id,
+            trigger=Run.Trigger.WEBHOOK,
+            priority=to.trigger.get("priority", 5),
+            input_json=json.dumps(given),
+            line=line,
+            delivery=identity,
+            raw=offer.raw,
+            content_type=(offer.content_type or "")[:MAX_CONTENT_TYPE],
+        )
         if run is not None:
             for note in notes:
-                services.note(offer.to.tenant_id, run.run_id, note.code, level="warning", **note.params)
+                services.note(to.tenant_id, run.run_id, note.code, level="warning", **note.params)
     return run
 
 

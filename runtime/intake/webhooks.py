@@ -20,7 +20,7 @@ from automations.services import WebhookTarget
 from automations.tokens import digest_of
 from csbot.lib import metrics
 from csbot.lib.errors import RequestRefused
-from runtime.intake import answers, database, demands, help, rate, taking
+from runtime.intake import answers, demands, help, rate, taking
 from runtime.intake.answers import Answer
 from runtime.intake.arrival import Arrival
 from runtime.intake.database import Patience, Unavailable
@@ -38,7 +38,7 @@ def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterab
     return [answer.body]
 
 
-@csrf_exempt  # type: ignore[untyped-decorator]
+@csrf_exempt
 def receive(request: HttpRequest, token: str) -> HttpResponse:
     """Answer a request that came through Django's URLs."""
     answer = respond(Arrival(request.META, request.META.get("wsgi.input") or request), token)
@@ -103,11 +103,7 @@ _METHODS = {"POST": _post, "GET": _get, "HEAD": _head, "OPTIONS": _options}
 
 
 def _target(token: str, patience: Patience) -> WebhookTarget:
-    def look_up() -> WebhookTarget | None:
-        with database.prepared():
-            return automations.webhook_of(token)
-
-    target = patience.read(look_up)
+    target = patience.read(lambda: automations.webhook_of(token))
     if target is None:
         raise answers.unknown()
     return target

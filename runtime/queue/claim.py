@@ -41,6 +41,7 @@ FROM seen s JOIN tickets_tenant o ON o.id = s.tenant_id LEFT JOIN busy b ON b.te
 WHERE o.suspended_at IS NULL
 """
 
+
 @dataclass
 class Candidate:
     """A tenant with work due: how many of its runs run, and its hard cap if it has one."""

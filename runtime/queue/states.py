@@ -60,11 +60,12 @@ delivered AS (
 inserted AS (
   INSERT INTO runtime_run (id, public_id, tenant_id, automation_id, version_id, trigger, ticket_id, status,
                            wait_reason, priority, claim_no, hb_seq, worker, attempts, rescues, dedup_key,
-                           order_key, order_place, order_holds,
+                           order_key, order_place, order_holds, due_at,
                            cancel_requested, actions, caused_by_id, depth, rerun_of_id, created_at)
   SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, %(status)s,
          %(wait_reason)s, %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
          %(order_key)s, coalesce(%(order_place)s, given.id), %(order_holds)s,
+         CASE WHEN %(status)s = 0 THEN clock_timestamp() END,
          false, 0, %(caused_by)s, %(depth)s, %(rerun_of)s, clock_timestamp()
   FROM given WHERE %(sha256)s::bytea IS NULL OR EXISTS (SELECT 1 FROM delivered)
   ON CONFLICT (dedup_key) WHERE status IN (0, 1, 2, 3) AND dedup_key IS NOT NULL DO NOTHING
@@ -165,6 +166,7 @@ def enqueue(
 
 OURS = "status = 1 AND claim_no = %(claim_no)s"
 LET_GO = "lease_until = NULL, suspect_seq = NULL, suspect_at = NULL, worker = ''"
+READY = "status = 0, wait_reason = '', due_at = clock_timestamp()"
 CLAIM = """
 WITH c AS MATERIALIZED (
   SELECT id FROM runtime_run WHERE status = 0 AND tenant_id = %(tenant)s
@@ -172,7 +174,7 @@ WITH c AS MATERIALIZED (
 )
 UPDATE runtime_run r SET status = 1, claim_no = r.claim_no + 1, hb_seq = r.hb_seq + 1, suspect_seq = NULL,
   suspect_at = NULL, worker = %(worker)s, started_at = coalesce(r.started_at, clock_timestamp()),
-  lease_until = clock_timestamp() + make_interval(secs => %(lease)s), wait_reason = ''
+  lease_until = clock_timestamp() + make_interval(secs => %(lease)s), wait_reason = '', due_at = NULL
 FROM c WHERE r.id = c.id AND r.status = 0
 RETURNING r.id, r.claim_no
 """
@@ -199,7 +201,7 @@ def take_back(proof: str, parameters: dict[str, Any]) -> int:
     """running -> ready where the `proof` (SQL) holds that the worker is gone; return how many."""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"UPDATE runtime_run SET status = 0, claim_no = claim_no + 1, rescues = rescues + 1, {LET_GO} "
+            f"UPDATE runtime_run SET {READY}, claim_no = claim_no + 1, rescues = rescues + 1, {LET_GO} "
             f"WHERE status = 1 AND {proof}",
             parameters,
         )
@@ -304,7 +306,7 @@ def block(claimed: Claimed, actions: int) -> bool:
 def unblock_caller(run_id: int) -> bool:
     """blocked -> ready as soon as every run that it called and waits for has ended. False: it still waits."""
     is_unblocked = _update(
-        "status = 0, wait_reason = ''",
+        READY,
         "status = 3 AND wait_reason = 'wait' AND NOT EXISTS (SELECT 1 FROM runtime_run callee "
         "WHERE callee.caused_by_id = %(run)s AND callee.trigger = 'call' AND callee.finished_at IS NULL)",
         {"run": run_id},
@@ -316,7 +318,7 @@ def unblock_caller(run_id: int) -> bool:
 
 def release(claimed: Claimed) -> bool:
     """running -> ready, attempt given back: at a deploy or after the quantum. False: not ours any more."""
-    released = _ours(claimed, "status = 0, wait_reason = ''")
+    released = _ours(claimed, READY)
     transaction.on_commit(wake.notify)
     return released
 
@@ -362,7 +364,7 @@ def _requeue(run: Run, assignments: str, guard: str) -> bool:
     """Back into the queue: ready, or into its line, where it stands in front of those who came later."""
     transaction.on_commit(wake.notify)
     call_line(run.order_key)
-    place = "status = 0, wait_reason = ''" if run.order_key is None else "status = 3, wait_reason = 'order'"
+    place = READY if run.order_key is None else "status = 3, wait_reason = 'order'"
     return _update(f"{place}, {assignments}", guard, {"run": run.pk})
 
 
@@ -378,8 +380,8 @@ def point_to_incident(run_id: int, incident: Incident) -> None:
 
 # The first of those that wait in a line goes when nobody of the line is under way, and when nobody before it failed
 # or is in review, unless it does not hold, or that one's rerun is done, or a person resolved its incident.
-NEXT_IN_LINE = """
-UPDATE runtime_run SET status = 0, wait_reason = '' WHERE status = 3 AND wait_reason = 'order' AND id = (
+NEXT_IN_LINE = f"""
+UPDATE runtime_run SET {READY} WHERE status = 3 AND wait_reason = 'order' AND id = (
   SELECT r.id FROM runtime_run r
   WHERE r.order_key = %(key)s AND r.status = 3 AND r.wait_reason = 'order'
   ORDER BY r.order_place, r.id LIMIT 1
@@ -396,7 +398,9 @@ AND NOT (order_holds AND EXISTS (
 ))
 """
 # Lines whose next run was not called, because a process died between a commit and the call.
-WAITING_LINES = "SELECT DISTINCT order_key FROM runtime_run WHERE status = 3 AND wait_reason = 'order' LIMIT 500"
+WAITING_LINES = (
+    "SELECT DISTINCT order_key FROM runtime_run WHERE status = 3 AND wait_reason = 'order' LIMIT 500"
+)
 
 
 def call_line(key: str | None) -> None:
@@ -426,7 +430,7 @@ def _next_in_line(key: str) -> None:
 
 
 def stage_due(limit: int = 500) -> int:
-    """scheduled -> ready for what is due by the database's clock; return how many.
+    """scheduled -> ready for what is due by the database's clock; return how many. It stays due since its `due_at`.
 
     In batches: after an outage the runs come back in the order in which they were due.
     """
@@ -437,7 +441,7 @@ def stage_due(limit: int = 500) -> int:
               SELECT id FROM runtime_run WHERE status = 2 AND due_at <= clock_timestamp()
               ORDER BY due_at LIMIT %s FOR UPDATE SKIP LOCKED
             )
-            UPDATE runtime_run r SET status = 0, due_at = NULL, wait_reason = '' FROM due WHERE r.id = due.id
+            UPDATE runtime_run r SET status = 0, wait_reason = '' FROM due WHERE r.id = due.id
             """,
             [limit],
         )

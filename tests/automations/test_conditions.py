@@ -86,10 +86,12 @@ TABLE: list[tuple[Any, ...]] = [
     # Arrays and objects, member by member
     (["a", 1], "eq", ["a", "1"], YES),
     (["a", "b"], "eq", ["b", "a"], NO),
+    (["a", "b"], "eq", ["a", "c"], NO),
     (["a"], "eq", ["a", "b"], NO),
     ([CARON, None], "eq", ["č", ""], YES),
     ({"a": 1, "b": [2]}, "eq", {"b": ["2"], "a": Decimal(1)}, YES),
     ({"a": 1}, "eq", {"a": 2}, NO),
+    ({"a": 1, "b": 1}, "eq", {"a": 1, "b": 2}, NO),
     ({"a": 1}, "eq", {"b": 1}, NO),
     (["a"], "eq", "a", NO),
     ({"a": 1}, "eq", '{"a":1}', NO),
@@ -358,7 +360,8 @@ def test_a_field_without_a_name_is_told_by_its_id():
 
 
 def test_a_long_value_of_a_rule_is_shortened():
-    assert result("a", "eq", LONG).line("en").startswith(f"f eq {'x' * 200}…: not met")
+    assert result("a", "eq", LONG).line("en").startswith(f"f eq {LONG[:200]}…: not met")
+    assert result("a", "eq", LONG[:200]).line("en").startswith(f"f eq {LONG[:200]}: not met")
 
 
 def test_the_json_of_a_step():

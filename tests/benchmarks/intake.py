@@ -69,7 +69,11 @@ def _report(path: str, port: int, servers: embedded.Servers, web: Child, seconds
     postgres = servers.postgres.pid if servers.postgres else 0
     for connections in CONNECTIONS:
         bare = _pgbench(servers.database_url, connections, seconds)
-        spent = {"web": _cpu_seconds(web.pid), "postgres": _cpu_seconds(postgres), "client": _cpu_seconds(os.getpid())}
+        spent = {
+            "web": _cpu_seconds(web.pid),
+            "postgres": _cpu_seconds(postgres),
+            "client": _cpu_seconds(os.getpid()),
+        }
         outcomes = _sender(path, port, connections).run(seconds)
         spent = {
             name: _cpu_seconds({"web": web.pid, "postgres": postgres, "client": os.getpid()}[name]) - before

@@ -190,7 +190,9 @@ class TestSecondStart:
 
     def test_says_in_one_line_why_the_server_does_not_start(self, home):
         (home / "postgres" / "PG_VERSION").write_text("9\n")
-        with pytest.raises(CannotStart, match=r"postgres does not start: .*incompatible with server") as refusal:
+        with pytest.raises(
+            CannotStart, match=r"postgres does not start: .*incompatible with server"
+        ) as refusal:
             embedded.start(home, redis=False, fsync=False)
         assert "\n" not in str(refusal.value)
 

@@ -91,7 +91,9 @@ signal.pause()
 
 
 def test_stopping_kills_what_does_not_listen(supervisor, said, tmp_path):
-    script = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"
+    script = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"
+    )
     deaf = python("worker", script, tmp_path)
     listening = python("web", "import signal; signal.pause()", tmp_path)
     for child in (deaf, listening):

@@ -10,6 +10,7 @@ from django.db.utils import IntegrityError
 
 from csbot.lib.errors import RequestRefused
 from incidents import services
+from incidents.events import incident_resolved
 from incidents.models import Incident
 from tests.factories import ConnectionFactory, TenantFactory, TicketFactory
 
@@ -146,6 +147,25 @@ def test_resolving_twice_keeps_the_first_instant(shop):
 
     assert services.resolve(incident).resolved_at == resolved_at
     assert incident.status == "resolved"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_waits_is_told_once_and_inside_the_transaction(shop):
+    incident = fail(shop)
+    told = []
+
+    def listen(incident_id, **_):
+        assert connection.in_atomic_block
+        told.append(incident_id)
+
+    incident_resolved.connect(listen)
+    try:
+        services.resolve(incident)
+        services.resolve(incident)
+    finally:
+        incident_resolved.disconnect(listen)
+
+    assert told == [incident.pk]
 
 
 def test_it_resolves_itself_only_when_the_engine_says_so(shop):

@@ -69,7 +69,9 @@ class Webhook:
         return call("GET", f"{self.path}?{query}", **headers)
 
     def runs(self) -> list[Run]:
-        return list(Run.objects.of(self.automation.tenant_id).filter(automation=self.automation).order_by("id"))
+        return list(
+            Run.objects.of(self.automation.tenant_id).filter(automation=self.automation).order_by("id")
+        )
 
     def input(self) -> dict[str, Any]:
         """Return the input of the one run."""
@@ -83,7 +85,9 @@ class Webhook:
     def edit(self, **trigger: Any) -> None:
         """Publish the trigger with other settings."""
         raw = {"trigger": {**self.automation.draft["trigger"], **trigger}}
-        self.automation = automations.publish(automations.save(self.automation, SYSTEM, raw).automation, SYSTEM)
+        self.automation = automations.publish(
+            automations.save(self.automation, SYSTEM, raw).automation, SYSTEM
+        )
 
 
 @pytest.fixture
@@ -93,7 +97,11 @@ def webhook(shop: Tenant, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Webh
 
     def make(tenant: Tenant = shop, params: list[dict[str, Any]] | None = None, **trigger: Any) -> Webhook:
         steps = STEPS if params and DOC in params else [{**STEPS[0], "inputs": {"message": "came"}}]
-        raw = {"name": "Documents", "trigger": {"kind": "webhook", "params": params or [], **trigger}, "steps": steps}
+        raw = {
+            "name": "Documents",
+            "trigger": {"kind": "webhook", "params": params or [], **trigger},
+            "steps": steps,
+        }
         automation = automations.publish(automations.create(tenant, SYSTEM, raw).automation, SYSTEM)
         token = tokens.current(automation)
         assert token is not None
