@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -112,6 +113,14 @@ class ConnectionViewSet(mixins.ListModelMixin, TenantViewSet):
         )
 
 
+_documented: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+
+
+def document(key: str, told: Callable[[], list[dict[str, Any]]]) -> None:
+    """Let the catalogue answer more under `key`: the apps above tell what the language has, such as filters."""
+    _documented[key] = told
+
+
 class CatalogViewSet(TenantViewSet):
     """`/api/catalog`: everything that a step can do, in the reader's language."""
 
@@ -119,8 +128,9 @@ class CatalogViewSet(TenantViewSet):
     needs_tenant = False
 
     def list(self, request: Request) -> Response:
-        """Answer every operation with JSON Schema of its inputs and outputs."""
-        return Response({"results": [_operation_shape(operation) for operation in catalog.every()]})
+        """Answer every operation with JSON Schema of its inputs and outputs, and what else is documented."""
+        results = [_operation_shape(operation) for operation in catalog.every()]
+        return Response({"results": results, **{key: told() for key, told in _documented.items()}})
 
 
 def _operation_shape(operation: catalog.Operation) -> dict[str, Any]:

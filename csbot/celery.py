@@ -62,6 +62,9 @@ app.conf.update(
             "schedule": settings.CSBOT_HEARTBEAT / 2.0,
             "options": {"queue": "tick"},
         },
+        "reconcile": {"task": "runtime.tasks.reconcile", "schedule": 60.0, "options": {"queue": "tick"}},
+        "hand_out": {"task": "runtime.tasks.hand_out", "schedule": 60.0, "options": {"queue": "tick"}},
+        "retention": {"task": "runtime.tasks.retention", "schedule": 300.0, "options": {"queue": "tick"}},
     },
 )
 app.autodiscover_tasks()

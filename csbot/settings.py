@@ -22,7 +22,8 @@ CSBOT_PUBLIC_URL = env.read(
     "CSBOT_PUBLIC_URL", f"http://localhost:{CSBOT_PORT}", env.http_url, "an http or https address"
 )
 _servers = env.home_file(CSBOT_HOME, "servers.json")
-_keys = env.home_file(CSBOT_HOME, "keys.json")
+# Beside a database of somebody else's, keys made for an embedded one would be the wrong ones.
+_keys = {} if os.environ.get("DATABASE_URL") else env.home_file(CSBOT_HOME, "keys.json")
 _database_url = os.environ.get("DATABASE_URL") or _servers.get("databaseUrl", "")
 if not _database_url:
     raise SystemExit(

@@ -8,9 +8,11 @@ import automations.api
 import connectors.api
 import incidents.api
 import runtime.api
+import runtime.reconcile_api
 import tickets.api
 import tickets.ticket_api
 from csbot import health
+from runtime.intake import webhooks
 
 
 class Router(SimpleRouter):
@@ -29,10 +31,12 @@ for prefix, viewset, basename in (
     *automations.api.ROUTES,
     *incidents.api.ROUTES,
     *runtime.api.ROUTES,
+    *runtime.reconcile_api.ROUTES,
 ):
     router.register(prefix, viewset, basename=basename)
 
 urlpatterns = [
+    path("webhook/<str:token>", webhooks.receive),
     path("api/", include(router.urls)),
     path("admin/", admin.site.urls),
     path("healthz", health.healthz),

@@ -84,6 +84,21 @@ TITLES = {
         _("The automation “%(automation)s” was part of a circle that we stopped. No data was lost."),
         _("Automations kept starting one another, we stopped them. No data was lost."),
     ),
+    "reconciliation.missing": Title(
+        _("Some events of ticket %(ticket)s did not start their automation."),
+        _("Some events did not start the automation “%(automation)s”."),
+        _("Some events did not start their automation."),
+    ),
+    "reconciliation.stuck": Title(
+        _("Work at ticket %(ticket)s has been waiting for longer than it should."),
+        _("Work of the automation “%(automation)s” has been waiting for longer than it should."),
+        _("Some work has been waiting for longer than it should."),
+    ),
+    "reconciliation.silence": Title(
+        _("No events have come for ticket %(ticket)s for unusually long."),
+        _("The automation “%(automation)s” has received no event for unusually long."),
+        _("An automation has received no event for unusually long."),
+    ),
     "incident.created": Title(
         _("An automation reports a problem at ticket %(ticket)s."),
         _("The automation “%(automation)s” reports a problem."),
@@ -187,6 +202,17 @@ IMPACTS: dict[str, str] = {
     ),
     "loop.depth": _(
         "Changes by automations caused further changes too many times in a row. Edit one of the automations."
+    ),
+    "reconciliation.missing": _(
+        "Nothing was done for them yet. The reconciliation of the day lists them, and they can be started from"
+        " there."
+    ),
+    "reconciliation.stuck": _(
+        "It is late, or it waits for somebody to decide whether a call happened. Look at the runs in review and"
+        " decide."
+    ),
+    "reconciliation.silence": _(
+        "Events used to come more often. Check whether their sender still sends them, and to the right address."
     ),
     "incident.created": _("Look at what the automation did, and at its ticket."),
 }

@@ -10,11 +10,13 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from automations.filters import FILTERS
 from automations.models import Automation
+from connectors import api as connectors
 from csbot.lib import api
 from csbot.lib.errors import RequestRefused
 from incidents.models import Incident
-from runtime import representation, services
+from runtime import reach, representation, services, trial
 from runtime.models import Run
 from tickets import numbers
 from tickets.viewset import TenantViewSet
@@ -63,6 +65,21 @@ class Start(api.StrictSerializer):
     """The body that an automation is started over."""
 
     body = api.AnyJSON(required=False, default=dict)
+
+
+class Test(api.StrictSerializer):
+    """What a draft is tried over, one of three, and whether beside the published version."""
+
+    body = api.AnyJSON(required=False, allow_null=True)
+    runId = serializers.UUIDField(required=False)
+    last = serializers.IntegerField(required=False, min_value=1, max_value=trial.MOST_RUNS)
+    against = serializers.ChoiceField(choices=["published"], required=False)
+
+    def validate(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values. Raises ValidationError unless exactly one way is given."""
+        if len(values.keys() & {"body", "runId", "last"}) != 1:
+            raise serializers.ValidationError("Expected exactly one of body, runId and last.")
+        return values
 
 
 class RunViewSet(mixins.ListModelMixin, TenantViewSet):
@@ -149,7 +166,7 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
 
 
 class AutomationRunViewSet(TenantViewSet):
-    """What automations need the engine for: starting one by hand."""
+    """What automations need the engine for: starting one by hand, trying a draft before it acts."""
 
     model = Automation
     resource = "automations"
@@ -159,6 +176,31 @@ class AutomationRunViewSet(TenantViewSet):
         """Start the automation over a body."""
         run = services.start(self.get_object(), request.actor, self.values(Start)["body"])
         return Response({"runId": str(run.public_id)}, status=202)
+
+    @action(detail=True, methods=["post"])
+    def test(self, request: Request, id: str) -> Response:
+        """Try the draft: what it would do with a body, a run's event or the last ones. Changes and calls nothing."""
+        automation = self.get_object()
+        values = self.values(Test)
+        if "last" in values:
+            samples = trial.of_last(automation, values["last"])
+        elif "runId" in values:
+            samples = [trial.of_run(automation, values["runId"])]
+        else:
+            samples = [trial.of_body(automation, values["body"])]
+        answer = trial.test(
+            automation,
+            request.language,
+            samples,
+            is_compared="against" in values,
+            tells_never_taken="last" in values,
+        )
+        return Response(answer)
+
+    @action(detail=True, methods=["post"])
+    def reach(self, request: Request, id: str) -> Response:
+        """Tell how often the draft's trigger would have fired in the last 30 days."""
+        return Response(reach.of(self.get_object()))
 
 
 class IncidentRerunViewSet(TenantViewSet):
@@ -180,6 +222,14 @@ class IncidentRerunViewSet(TenantViewSet):
         started = [services.rerun(run, request.actor) for run in failed]
         return Response({"runIds": [str(run.public_id) for run in started]}, status=202)
 
+
+connectors.document(
+    "filters",
+    lambda: [
+        {"name": one.name, "signature": one.signature, "doc": one.doc, "example": one.example}
+        for one in FILTERS.values()
+    ],
+)
 
 ROUTES: list[tuple[str, type[TenantViewSet], str]] = [
     ("runs", RunViewSet, "run"),

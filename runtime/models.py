@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from automations.models import Automation, AutomationVersion
 from csbot.lib.json import JSONField
 from incidents.models import Incident
-from tickets.models import TenantOwned, Ticket
+from tickets.models import TenantOwned, Ticket, TicketEvent
 
 
 class Run(TenantOwned):
@@ -41,6 +41,13 @@ class Run(TenantOwned):
         MANUAL = "manual"
         CALL = "call"
         SEND = "send"
+
+    class Found(models.IntegerChoices):
+        """What a poll found, as the `items` of its first step say (SPEC section 7); untold where it has none."""
+
+        NOTHING = 0
+        SOMETHING = 1
+        UNTOLD = 2
 
     id = models.BigAutoField(primary_key=True)
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
@@ -87,6 +94,10 @@ class Run(TenantOwned):
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    # Of a poll that is done; null until `runtime.queue.findings` has looked.
+    found = models.SmallIntegerField(choices=Found.choices, null=True)
+    # When retention took its bodies: input, inputs and outputs of steps, log. The row keeps its facts.
+    stripped_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
@@ -121,8 +132,22 @@ class Run(TenantOwned):
                 condition=Q(order_key__isnull=False) & ~Q(status__in=[4, 6]),
                 name="run_in_line",
             ),
-            models.Index(fields=["finished_at"], condition=Q(status__in=[4, 5, 6]), name="run_final"),
+            models.Index(
+                fields=["tenant", "finished_at"],
+                condition=Q(status__in=[4, 5, 6], stripped_at__isnull=True),
+                name="run_to_strip",
+            ),
             models.Index(fields=["tenant", "-id"], name="run_newest"),
+            models.Index(fields=["automation", "created_at"], name="run_arrived"),
+            models.Index(
+                fields=["found", "automation", "-created_at"],
+                condition=Q(trigger="poll", status=4),
+                name="run_poll_done",
+            ),
+            # For the end of a called run, and for the look at who names a run before it is deleted.
+            models.Index(
+                fields=["caused_by"], condition=Q(caused_by__isnull=False), name="run_caused_by_another"
+            ),
             models.Index(
                 fields=["tenant", "automation", "ticket"],
                 condition=Q(trigger="ticket"),
@@ -227,20 +252,68 @@ class Delivery(TenantOwned):
                 fields=["automation", "-id"], condition=~Q(outcome="taken"), name="delivery_not_taken"
             ),
             models.Index(fields=["at"], name="delivery_age"),
+            # Always empty, unless a run was lost.
+            models.Index(
+                fields=["tenant", "at"],
+                condition=Q(outcome="taken", run__isnull=True),
+                name="delivery_without_run",
+            ),
         ]
 
 
 class DeliveryCount(TenantOwned):
-    """Deliveries of an automation that made no run, by day of its tenant: they stay counted when their rows are gone."""
+    """What arrived for an automation on a day of its tenant and has no row any more, or never had one."""
 
     automation = models.ForeignKey(Automation, on_delete=models.CASCADE, related_name="+", db_index=False)
     day = models.DateField()
-    # Refused or parked.
+    # Deliveries that made no run: refused or parked ones, and repeats.
     refused = models.PositiveIntegerField(default=0)
     duplicate = models.PositiveIntegerField(default=0)
+    # Polls that found nothing and whose runs were deleted.
+    empty_polls = models.PositiveIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["automation", "day"], name="delivery_count_of_day")]
+
+
+class Reaction(TenantOwned):
+    """What one ticket event did to one automation whose trigger asks for it: what reconciliation compares with the log.
+
+    `run` is the run that stands for the event; null where none does, and where it was lost.
+    """
+
+    class Outcome(models.TextChoices):
+        STARTED = "started"
+        JOINED = "joined"
+        REFUSED = "refused"
+        # A change by the automation itself, which starts nothing (SPEC section 6, mark).
+        OWN = "own"
+        # Started late, by a person who saw that it was missing.
+        LATE = "late"
+
+    automation = models.ForeignKey(Automation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    event = models.ForeignKey(TicketEvent, on_delete=models.CASCADE, related_name="+", db_index=False)
+    outcome = models.CharField(max_length=7, choices=Outcome.choices)
+    run = models.ForeignKey(Run, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
+    # When the event arrived.
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["event", "automation"], name="reaction_once")]
+        indexes = [
+            models.Index(fields=["automation", "at"], name="reaction_of_day"),
+            models.Index(fields=["run"], condition=Q(run__isnull=False), name="reaction_of_run"),
+        ]
+
+
+class Reconciliation(TenantOwned):
+    """A day of a tenant that was compared by the clock; its differences have founded their incidents."""
+
+    day = models.DateField()
+    at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["tenant", "day"], name="reconciliation_once")]
 
 
 class WorkerProcess(models.Model):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from runtime import daily, handing_out, silence
 from runtime.execution import loop
 from runtime.queue import pump as pumping
 from runtime.queue import rescue
+from runtime.queue import retention as tidying
 from runtime.triggers import clock as triggers
 
 
@@ -32,3 +34,22 @@ def clock() -> None:
 def sweep() -> None:
     """Beat's tick: bring back runs whose worker is gone."""
     rescue.sweep()
+
+
+@shared_task
+def retention() -> None:
+    """Beat's tick: let go of what has been kept long enough."""
+    tidying.tidy()
+
+
+@shared_task
+def reconcile() -> None:
+    """Beat's tick: compare the days that have ended, look for silence."""
+    daily.reconcile_due()
+    silence.watch()
+
+
+@shared_task
+def hand_out() -> None:
+    """Beat's tick: hand waiting tickets to who has become free."""
+    handing_out.hand_out_lines()

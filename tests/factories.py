@@ -7,8 +7,9 @@ import factory
 from django.contrib.auth.hashers import make_password
 from django.utils import timezone
 
-from automations.models import Automation
+from automations.models import Automation, AutomationVersion
 from connectors.models import Connection
+from runtime.models import Run
 from tickets import tokens
 from tickets.models import (
     ApiToken,
@@ -164,3 +165,36 @@ class AutomationFactory(factory.django.DjangoModelFactory):
     tenant = factory.SubFactory(TenantFactory)
     name = factory.Sequence(lambda n: f"Automation {n}")
     draft = factory.LazyFunction(lambda: {"trigger": {"kind": "manual", "params": []}, "steps": []})
+
+
+class VersionFactory(factory.django.DjangoModelFactory):
+    class Meta:
+        model = AutomationVersion
+
+    automation = factory.SubFactory(AutomationFactory)
+    tenant = factory.SelfAttribute("automation.tenant")
+    number = factory.LazyAttribute(lambda version: version.automation.versions.count() + 1)
+    tree = factory.SelfAttribute("automation.draft")
+    created_by = "Jana"
+
+
+class RunFactory(factory.django.DjangoModelFactory):
+    """A run as a row in any state; `runtime.queue.states.enqueue` makes one as events do."""
+
+    class Meta:
+        model = Run
+
+    tenant = factory.SubFactory(TenantFactory)
+    automation = factory.LazyAttribute(lambda run: AutomationFactory(tenant=run.tenant))
+    version = factory.LazyAttribute(lambda run: VersionFactory(automation=run.automation))
+    trigger = Run.Trigger.WEBHOOK
+    status = Run.Status.READY
+    due_at = factory.LazyAttribute(lambda run: _now_if(run, Run.Status.READY, Run.Status.SCHEDULED))
+    lease_until = factory.LazyAttribute(lambda run: _now_if(run, Run.Status.RUNNING))
+    finished_at = factory.LazyAttribute(
+        lambda run: _now_if(run, Run.Status.DONE, Run.Status.FAILED, Run.Status.CANCELLED)
+    )
+
+
+def _now_if(run, *statuses):
+    return timezone.now() if run.status in statuses else None

@@ -46,7 +46,8 @@ class TestServers:
 def _remove_abandoned() -> None:
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
-            if time.time() - home.stat().st_mtime < ABANDONED_AFTER_SECONDS:
+            found = home.lstat()
+            if found.st_uid != os.geteuid() or time.time() - found.st_mtime < ABANDONED_AFTER_SECONDS:
                 continue
             lock = embedded.lock(home)
         except (OSError, CannotStart):

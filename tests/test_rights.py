@@ -21,6 +21,7 @@ from tests.factories import (
     ConnectionFactory,
     GroupFactory,
     PersonFactory,
+    RunFactory,
     TenantFactory,
     TicketFactory,
     TicketTypeFactory,
@@ -110,11 +111,7 @@ def strangers_id(route: Route, tenant) -> str:
 
 
 def _run_of(tenant) -> Run:
-    automation = AutomationFactory(tenant=tenant)
-    version = automation.versions.create(tenant=tenant, number=1, tree=automation.draft, created_by="test")
-    return Run.objects.create(
-        tenant=tenant, automation=automation, version=version, trigger=Run.Trigger.MANUAL
-    )
+    return RunFactory(tenant=tenant)
 
 
 def address(route: Route, **places: str) -> str:

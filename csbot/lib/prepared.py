@@ -48,10 +48,11 @@ class Statement:
                 cursor.execute(self.sql, values)
                 seen: tuple[Any, ...] | None = cursor.fetchone()
                 return seen
+        given = [values[name] for name in self._names]
         with wrapper.wrap_database_errors:
-            return self._row(wrapper.connection, [_dumped(values[name]) for name in self._names])
+            return self._row(wrapper.connection, given)
 
-    def _row(self, connection: psycopg.Connection[Any], values: list[bytes | None]) -> tuple[Any, ...] | None:
+    def _row(self, connection: psycopg.Connection[Any], values: list[Any]) -> tuple[Any, ...] | None:
         pgconn = connection.pgconn
         if not connection.autocommit and pgconn.transaction_status == TransactionStatus.IDLE:
             # Outside autocommit psycopg begins a transaction before its first statement; this one goes past it.
@@ -60,8 +61,10 @@ class Statement:
         if self._name not in known:
             _checked(pgconn, pgconn.prepare(self._name, self._text))
             known.add(self._name)
+        formats = [Format.BINARY if isinstance(value, bytes) else Format.TEXT for value in values]
         # The types of psycopg do not name None, which is NULL.
-        result = _checked(pgconn, pgconn.exec_prepared(self._name, values))  # type: ignore[arg-type]
+        dumped: list[Any] = [_dumped(value) for value in values]
+        result = _checked(pgconn, pgconn.exec_prepared(self._name, dumped, formats))
         if result.ntuples == 0:
             return None
         transformer = Transformer(connection)
@@ -70,13 +73,11 @@ class Statement:
 
 
 def _dumped(value: Any) -> bytes | None:
-    """Return a value as PostgreSQL reads it as text."""
-    if value is None:
-        return None
+    """Return a value as PostgreSQL reads it, bytes in binary format and all others as text."""
+    if value is None or isinstance(value, bytes):
+        return value
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, bytes):
-        return b"\\x" + value.hex().encode()
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, int | uuid.UUID):

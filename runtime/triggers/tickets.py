@@ -11,9 +11,10 @@ from automations.models import Automation, Trigger
 from csbot.lib import json
 from incidents import services as incidents
 from runtime.execution.context import current_run
-from runtime.models import Run
+from runtime.models import Reaction, Run
 from runtime.queue import states
-from runtime.triggers import loopguard, ordering
+from runtime.queue.states import Enqueued
+from runtime.triggers import loopguard, ordering, reactions
 from tickets import services as tickets
 from tickets.events import SYSTEM, Actor, ticket_changed
 from tickets.models import Ticket
@@ -41,7 +42,8 @@ def _on_ticket_changed(
     for trigger in triggers:
         automation = trigger.automation
         if automation.published and matches(automation.published.tree["trigger"], ticket, event, changes):
-            _start(automation, ticket, event, changes)
+            outcome, run_id = _react(automation, ticket, event, changes)
+            reactions.record(automation, ticket, outcome, run_id)
 
 
 def matches(trigger: dict[str, Any], ticket: Ticket, event: str, changes: dict[str, Any]) -> bool:
@@ -67,21 +69,37 @@ def _several(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _start(automation: Automation, ticket: Ticket, event: str, changes: dict[str, Any]) -> None:
+def _react(
+    automation: Automation, ticket: Ticket, event: str, changes: dict[str, Any]
+) -> tuple[str, int | None]:
+    """Start a run, join one, refuse, or pass over the automation's own doing; return which, and the run."""
     cause = current_run.get()
     if loopguard.is_own_doing(automation, cause):
-        return
-    if _join_unbegun(automation, ticket, changes):
-        return
+        return Reaction.Outcome.OWN, None
+    unbegun = _join_unbegun(automation, ticket, changes)
+    if unbegun is not None:
+        return Reaction.Outcome.JOINED, unbegun
     if loopguard.is_too_deep(cause):
         _refuse(automation, ticket, "loop.depth", cause, with_incident=True)
-        return
+        return Reaction.Outcome.REFUSED, None
     if loopguard.is_over_ceiling(automation, ticket):
         _refuse(automation, ticket, "loop.ceiling", cause, with_incident=False)
-        return
+        return Reaction.Outcome.REFUSED, None
+    return Reaction.Outcome.STARTED, enqueue(automation, ticket, event, changes, caused_by=cause).run_id
+
+
+def enqueue(
+    automation: Automation,
+    ticket: Ticket,
+    event: str,
+    changes: dict[str, Any],
+    *,
+    caused_by: Run | None = None,
+) -> Enqueued:
+    """Put the run of a ticket event into the queue, on the published version of the automation."""
     assert automation.published is not None
     trigger = automation.published.tree["trigger"]
-    states.enqueue(
+    run = states.enqueue(
         tenant_id=ticket.tenant_id,
         automation_id=automation.pk,
         version_id=automation.published.pk,
@@ -92,22 +110,25 @@ def _start(automation: Automation, ticket: Ticket, event: str, changes: dict[str
         line=ordering.line_of(
             trigger, automation.pk, {"ticket": representation(ticket), "event": event, "changes": changes}
         ),
-        caused_by=cause,
+        caused_by=caused_by,
     )
+    assert run is not None, "a ticket run has no key that another one could have"
+    return run
 
 
-def _join_unbegun(automation: Automation, ticket: Ticket, changes: dict[str, Any]) -> bool:
+def _join_unbegun(automation: Automation, ticket: Ticket, changes: dict[str, Any]) -> int | None:
+    """Add the changes to a run of this ticket that was not begun; return its inner id, None when there is none."""
     with connection.cursor() as cursor:
         cursor.execute(UNBEGUN, [ticket.tenant_id, automation.pk, ticket.pk])
         row = cursor.fetchone()
         if row is None:
-            return False
+            return None
         given = json.loads(row[1])
         given["changes"] = joined(given["changes"], changes)
         cursor.execute(
             "UPDATE runtime_rundata SET input = %s::jsonb WHERE run_id = %s", [json.dumps(given), row[0]]
         )
-    return True
+    return int(row[0])
 
 
 def joined(earlier: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:

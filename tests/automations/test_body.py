@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from automations import body, forms, strict_json
 from automations.body import BodyError, Note
 from automations.values import json_of
+from tests.automations.properties import PATIENT
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -469,6 +470,7 @@ PIECES = [
 ]
 
 
+@PATIENT
 @given(st.binary() | st.lists(st.sampled_from(PIECES)).map(b"".join), TYPES | st.text())
 @example(b"[1]", "application/json; charset*=utf-8''utf-8")
 def test_nothing_but_the_declared_error_is_raised(raw, content_type):
@@ -492,6 +494,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@PATIENT
 @given(JSON_VALUES)
 def test_what_is_written_as_json_is_read_back(value):
     assert json_of(body.read(json_of(value).encode(), JSON).value) == json_of(value)

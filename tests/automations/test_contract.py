@@ -13,6 +13,7 @@ from automations import contract
 from automations.body import Note
 from automations.contract import ContractError, Parameter, Refusal, Values
 from automations.values import MISSING
+from tests.automations.properties import PATIENT
 
 PRAGUE = ZoneInfo("Europe/Prague")
 
@@ -354,6 +355,7 @@ def plain_fits(value: Any, type_: str) -> bool:
     return kind == type_
 
 
+@PATIENT
 @given(BODIES, PARAMS)
 def test_extract_agrees_with_a_plain_reference(body, wanted):
     came = extract(body, wanted)
@@ -372,6 +374,7 @@ def test_extract_agrees_with_a_plain_reference(body, wanted):
         )
 
 
+@PATIENT
 @given(
     st.lists(
         st.tuples(PATH_LISTS.map(".".join), st.sampled_from(contract.TYPES)), unique_by=lambda one: one[0]
@@ -387,6 +390,7 @@ def test_a_sample_fulfils_its_contract(wanted):
             assert date.fromisoformat(came.values[wanted_param.name])
 
 
+@PATIENT
 @given(st.datetimes(), st.sampled_from(["T", " "]))
 def test_a_date_without_a_zone_is_in_the_tenants(moment, separator):
     came = extract({"a": moment.isoformat(separator, "microseconds")}, param("a", "date"))

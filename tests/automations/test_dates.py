@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from automations import dates
+from tests.automations.properties import PATIENT
 
 PRAGUE = ZoneInfo("Europe/Prague")
 # These print words, which Django takes from the active translation.
@@ -16,6 +17,7 @@ WORDS = "aAbDEFlMNP"
 NUMBERS = [letter for letter in dates.FORMAT if letter not in WORDS]
 
 
+@PATIENT
 @given(
     st.datetimes(min_value=datetime(1900, 1, 1), max_value=datetime(2100, 1, 1), timezones=st.just(PRAGUE))
 )

@@ -12,6 +12,7 @@ from automations import expressions
 from automations.expressions import FILTERS, MISSING, Placeholder, TemplateError
 from automations.filters import MAX_PLACES
 from automations.values import MAX_DIGITS, json_of
+from tests.automations.properties import PATIENT
 
 PRAGUE = ZoneInfo("Europe/Prague")
 NAMES: dict[str, Any] = {
@@ -235,6 +236,11 @@ def test_placeholders_tell_path_filters_and_position():
     assert expressions.placeholders("none") == []
 
 
+def test_a_path_may_have_a_hundred_keys():
+    (long,) = expressions.placeholders("{{" + "a." * 99 + "a}}")
+    assert len(long.path) == 199
+
+
 def test_a_lone_placeholder():
     assert expressions.is_lone("{{a | upper}}")
     assert not any(map(expressions.is_lone, ["{{a}} ", "", "a", "{{a}}{{b}}"]))
@@ -337,13 +343,15 @@ def test_paths_are_encoded_by_segment(template, path):
     ],
 )
 def test_a_path_never_climbs(template):
-    with pytest.raises(TemplateError):
+    with pytest.raises(TemplateError) as caught:
         expressions.render_path(template, lambda name: expressions.resolve(SEGMENTS, name))
+    assert caught.value.position == 0
 
 
 TEXTS = st.text() | st.sampled_from(["{{text}}", "{{", "}}", "{{text | upper}}", '{{a | default: "b"}}'])
 
 
+@PATIENT
 @given(TEXTS)
 def test_rendering_never_evaluates_data(value):
     names = {"a": value, "text": "SECRET"}
@@ -355,6 +363,7 @@ def test_rendering_never_evaluates_data(value):
     assert expressions.render("{{a | trim}}", at) == value.strip()
 
 
+@PATIENT
 @given(TEXTS, TEXTS, st.sampled_from([*FILTERS, "x", ""]))
 def test_nothing_but_the_declared_error_is_raised(before, after, name):
     try:
@@ -363,6 +372,7 @@ def test_nothing_but_the_declared_error_is_raised(before, after, name):
         assert error.position >= 0
 
 
+@PATIENT
 @given(st.text())
 def test_a_text_without_braces_is_itself(text):
     text = text.replace("{{", "")

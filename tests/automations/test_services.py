@@ -15,9 +15,8 @@ from automations import services, tokens
 from automations.models import Automation, AutomationVersion, Trigger, WebhookToken
 from csbot.lib import crypto
 from csbot.lib.errors import RequestRefused
-from runtime.models import Run
 from tests.automations import trees
-from tests.factories import AutomationFactory, TenantFactory
+from tests.factories import AutomationFactory, RunFactory, TenantFactory
 from tickets import people
 from tickets.events import Actor
 from tickets.models import AuditEntry, TicketType
@@ -286,7 +285,7 @@ class TestDeleting:
             assert not model.objects.of(live.tenant).exists()
 
     def test_one_that_ran_stays(self, live):
-        Run.objects.create(tenant=live.tenant, automation=live, version=live.published, trigger="webhook")
+        RunFactory(tenant=live.tenant, automation=live, version=live.published)
         refused = refusal(services.delete, live, JANA)
         assert (refused.status, refused.extra) == (409, {"usedBy": ["runs"]})
         assert Automation.objects.of(live.tenant).filter(pk=live.pk).exists()

@@ -23,6 +23,7 @@ from tests.automations.catalogue import (
     say,
     upsert,
 )
+from tests.automations.properties import PATIENT
 
 FULL = document(
     upsert(title="Order {{orderId}}", type="order"),
@@ -438,6 +439,7 @@ STEPS = st.recursive(
 )
 
 
+@PATIENT
 @given(st.lists(STEPS, max_size=3).map(tuple))
 def test_parse_after_dump_is_identity(steps):
     trigger = tree.parse_stored(FULL).trigger
@@ -472,6 +474,7 @@ ANYTHING = st.recursive(
 )
 
 
+@PATIENT
 @given(ANYTHING)
 def test_nothing_but_the_declared_error_is_raised(raw):
     for document_ in (raw, document(raw), {"trigger": raw, "steps": []}):

@@ -19,7 +19,7 @@ from csbot.lib import metrics as counted
 from incidents import services as incidents
 from runtime.models import Run, WorkerProcess
 from tests.conftest import eventually
-from tests.factories import AutomationFactory, ConnectionFactory
+from tests.factories import AutomationFactory, ConnectionFactory, RunFactory
 from tests.incidents.test_services import fail
 
 # Both probes answer within 2 s, whatever hangs; the rest is this machine's own time.
@@ -67,7 +67,7 @@ def run_of(tenant, status, **values):
         Run.Status.DONE: {"finished_at": now},
     }
     given = {**needed.get(status, {}), **values}
-    return Run.objects.create(
+    return RunFactory(
         tenant=tenant, automation=automation, version=version, trigger="webhook", status=status, **given
     )
 

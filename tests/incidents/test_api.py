@@ -7,7 +7,7 @@ import pytest
 from automations.models import AutomationVersion
 from incidents import services
 from runtime.models import Run
-from tests.factories import AutomationFactory, ConnectionFactory, TicketFactory
+from tests.factories import AutomationFactory, ConnectionFactory, RunFactory, TicketFactory
 from tests.incidents.test_services import fail
 
 KEYS = {
@@ -21,7 +21,7 @@ def run_of(incident, **values):
     version = AutomationVersion.objects.create(
         tenant=incident.tenant, automation=automation, number=1, tree={}, created_by="Jana"
     )
-    return Run.objects.create(
+    return RunFactory(
         tenant=incident.tenant,
         automation=automation,
         version=version,
@@ -60,7 +60,7 @@ def test_of_many_runs_the_last_hundred_are_listed(shop, api):
     incident = fail(shop)
     one = run_of(incident)
     Run.objects.bulk_create(
-        Run(
+        RunFactory.build(
             tenant=shop, automation=one.automation, version=one.version, trigger="webhook", incident=incident
         )
         for _ in range(120)

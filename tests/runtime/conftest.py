@@ -23,7 +23,10 @@ def publish() -> Callable[..., Automation]:
     """`publish(tenant, steps, trigger=…)` saves and publishes an automation as people do."""
 
     def make(
-        tenant: Tenant, steps: list[dict[str, Any]], trigger: dict[str, Any] | None = None, name: str = "Orders"
+        tenant: Tenant,
+        steps: list[dict[str, Any]],
+        trigger: dict[str, Any] | None = None,
+        name: str = "Orders",
     ) -> Automation:
         raw = {"name": name, "trigger": trigger or MANUAL, "steps": steps}
         return automations.publish(automations.create(tenant, SYSTEM, raw).automation, SYSTEM)

@@ -7,7 +7,7 @@ from django.utils import timezone
 from automations.models import AutomationVersion
 from incidents import services as incidents
 from runtime.models import Delivery, Run, RunData, RunLog, RunStep, WorkerProcess
-from tests.factories import AutomationFactory, LoginFactory
+from tests.factories import AutomationFactory, LoginFactory, RunFactory
 from tickets.models import AuditEntry
 
 LIST = reverse("admin:runtime_run_changelist")
@@ -31,7 +31,7 @@ def run_of(tenant, status=Run.Status.FAILED, **values):
     )
     if status == Run.Status.FAILED:
         values.setdefault("finished_at", timezone.now())
-    run = Run.objects.create(
+    run = RunFactory(
         tenant=tenant, automation=automation, version=version, trigger="manual", status=status, **values
     )
     RunData.objects.create(tenant=tenant, run=run, input={"body": {"orderId": "5001"}})

@@ -34,7 +34,14 @@ def set_name(id: str, name: str, value, **more) -> dict:
 
 def when(id: str, field: str, operator: str, value=None, then=(), otherwise=()) -> dict:
     rule = {"fieldId": field, "operator": operator} | ({} if value is None else {"value": value})
-    return {"id": id, "type": "condition", "match": "all", "rules": [rule], "then": list(then), "else": list(otherwise)}
+    return {
+        "id": id,
+        "type": "condition",
+        "match": "all",
+        "rules": [rule],
+        "then": list(then),
+        "else": list(otherwise),
+    }
 
 
 def steps_of(run: Run) -> list[tuple[str, str]]:
@@ -81,7 +88,12 @@ def test_a_loop_counts_every_step_and_keeps_the_last_value(shop, publish, enqueu
         set_name("st_3", "last", "{{sku}}"),
     ]  # fmt: skip
     run = execute(enqueue(publish(shop, tree), {"items": [{"sku": "a"}, {"sku": "b"}]}))
-    assert steps_of(run) == [("st_1", "done"), ("st_1/0/st_2", "done"), ("st_1/1/st_2", "done"), ("st_3", "done")]
+    assert steps_of(run) == [
+        ("st_1", "done"),
+        ("st_1/0/st_2", "done"),
+        ("st_1/1/st_2", "done"),
+        ("st_3", "done"),
+    ]
     assert RunStep.objects.get(run=run, path="st_3").output == {"name": "last", "value": "b"}
     assert run.actions == 4
 
@@ -112,7 +124,11 @@ def test_the_limit_of_steps_fails_loudly_and_repeats_nothing(shop, publish, enqu
 def test_a_step_never_overwrites_a_name_of_the_trigger(shop, publish, enqueue, execute, http):
     http.script("/orders", Reply(json={"ok": True}))
     params = [{"id": "f_status", "name": "status", "path": "status", "type": "string"}]
-    tree = [request_step(method="GET"), set_name("st_3", "a", "{{status}}"), set_name("st_4", "b", "{{st_2.status}}")]
+    tree = [
+        request_step(method="GET"),
+        set_name("st_3", "a", "{{status}}"),
+        set_name("st_4", "b", "{{st_2.status}}"),
+    ]
     automation = publish(shop, tree, {"kind": "manual", "params": params})
     run = execute(enqueue(automation, {"status": "paid"}))
     assert RunStep.objects.get(run=run, path="st_3").output["value"] == "paid"
@@ -200,7 +216,11 @@ def test_giving_up_fails_and_a_later_retry_asks_again(shop, publish, enqueue, ex
 
 @pytest.mark.parametrize(
     ("method", "key", "status", "calls"),
-    [("POST", None, Run.Status.UNCERTAIN, 0), ("POST", "order-1", Run.Status.DONE, 1), ("GET", None, Run.Status.DONE, 1)],
+    [
+        ("POST", None, Run.Status.UNCERTAIN, 0),
+        ("POST", "order-1", Run.Status.DONE, 1),
+        ("GET", None, Run.Status.DONE, 1),
+    ],
 )
 def test_a_worker_that_died_during_a_call(shop, publish, enqueue, execute, http, method, key, status, calls):
     """The intent is on disk, the outcome is not: only a call that may be repeated is repeated."""
@@ -247,7 +267,9 @@ def test_flow_stop_and_fail_end_a_run(shop, publish, enqueue, execute):
 
 def test_a_call_gives_back_names_of_the_called(shop, publish, enqueue, execute):
     params = [{"id": "f_n", "name": "n", "path": "n", "type": "integer", "required": True}]
-    publish(shop, [set_name("st_1", "double", "{{n}}{{n}}")], {"kind": "manual", "params": params}, name="Double")
+    publish(
+        shop, [set_name("st_1", "double", "{{n}}{{n}}")], {"kind": "manual", "params": params}, name="Double"
+    )
     caller = publish(
         shop,
         [action("st_1", "flow/call", {"automation": "Double", "inputs": {"n": "{{_body.n}}"}}),
@@ -263,7 +285,9 @@ def test_a_call_gives_back_names_of_the_called(shop, publish, enqueue, execute):
 
 def test_a_failed_callee_fails_the_step(shop, publish, enqueue, execute):
     publish(shop, [action("st_1", "flow/fail", {"message": "No."})], name="Callee")
-    caller = publish(shop, [action("st_1", "flow/call", {"automation": "Callee", "inputs": {}})], name="Caller")
+    caller = publish(
+        shop, [action("st_1", "flow/call", {"automation": "Callee", "inputs": {}})], name="Caller"
+    )
     run = execute(enqueue(caller, {}))
     assert run.status == Run.Status.FAILED
     assert run.error["code"] == "flow.fail"
@@ -271,7 +295,9 @@ def test_a_failed_callee_fails_the_step(shop, publish, enqueue, execute):
 
 def test_cancelling_a_caller_cancels_what_it_called(shop, publish, enqueue, execute):
     publish(shop, [action("st_1", "flow/wait", {"days": 2})], name="Callee")
-    caller = publish(shop, [action("st_1", "flow/call", {"automation": "Callee", "inputs": {}})], name="Caller")
+    caller = publish(
+        shop, [action("st_1", "flow/call", {"automation": "Callee", "inputs": {}})], name="Caller"
+    )
     run = execute(enqueue(caller, {}))
     assert (run.status, run.wait_reason) == (Run.Status.BLOCKED, "wait")
     services.cancel(run, SYSTEM)
@@ -331,10 +357,14 @@ def test_an_incident_of_a_step_stays_when_its_run_passes(shop, publish, enqueue,
 
 
 def test_flow_log_writes_into_run_and_ticket(shop, publish, enqueue, execute):
-    run = execute(enqueue(publish(shop, [UPSERT, action("st_2", "flow/log", {"message": "Hello"})]), {"id": "1"}))
+    run = execute(
+        enqueue(publish(shop, [UPSERT, action("st_2", "flow/log", {"message": "Hello"})]), {"id": "1"})
+    )
     assert RunLog.objects.get(run=run).params == {"message": "Hello"}
     assert list(TicketEvent.objects.of(shop).order_by("id").values_list("kind", flat=True)) == [
-        "created", "event", "automation"
+        "created",
+        "event",
+        "automation",
     ]
 
 

@@ -77,8 +77,15 @@ def test_a_chain_has_ten_links(shop, publish, execute):
     """Automations that answer one another over and over: each change is made by the other one."""
     names = [f"A{n}" for n in range(12)]
     for index, name in enumerate(names):
-        step = {"id": "st_1", "type": "action", "op": "ticket/set-status", "inputs": {"status": str(index + 1)}}
-        publish(shop, [step], {"kind": "ticket", "on": ["changed"], "filter": {"status": str(index)}}, name=name)
+        step = {
+            "id": "st_1",
+            "type": "action",
+            "op": "ticket/set-status",
+            "inputs": {"status": str(index + 1)},
+        }
+        publish(
+            shop, [step], {"kind": "ticket", "on": ["changed"], "filter": {"status": str(index)}}, name=name
+        )
     ticket = tickets.create(shop, SYSTEM, {"title": "Order", "status": "x"})
     tickets.change(shop, ticket.number, SYSTEM, {"status": "0"})
     execute(runs(shop)[0])
@@ -106,7 +113,9 @@ def test_a_chain_has_ten_links(shop, publish, execute):
     ],
 )
 def test_the_filter_of_a_trigger(shop, wanted, expected):
-    ticket = tickets.create(shop, SYSTEM, {"title": "Order", "type": "order", "status": "new", "tags": ["a", "b"]})
+    ticket = tickets.create(
+        shop, SYSTEM, {"title": "Order", "type": "order", "status": "new", "tags": ["a", "b"]}
+    )
     changes = {"status": {"from": None, "to": "new"}}
     assert trigger.matches({"on": ["changed"], "filter": wanted}, ticket, "changed", changes) is expected
     assert trigger.matches({"on": ["created"], "filter": wanted}, ticket, "changed", changes) is False

@@ -114,4 +114,7 @@ class TicketEvent(TenantOwned):
     run_id = models.UUIDField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["ticket", "id"], name="ticket_event_of_ticket")]
+        indexes = [
+            models.Index(fields=["ticket", "id"], name="ticket_event_of_ticket"),
+            models.Index(fields=["tenant", "at"], name="ticket_event_of_day"),
+        ]

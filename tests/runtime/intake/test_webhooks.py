@@ -176,7 +176,10 @@ class TestRefusing:
         assert [usual.post({}).status for _ in range(2)] == [202, 429]
 
     def test_one_token_does_not_use_up_the_rate_of_another(self, webhook):
-        first, second = webhook(rate={"burst": 1}), webhook(rate={"burst": 1})
+        first, second = (
+            webhook(rate={"perSecond": 0.1, "burst": 1}),
+            webhook(rate={"perSecond": 0.1, "burst": 1}),
+        )
         assert [one.post({}).status for one in (first, first, second)] == [202, 429, 202]
 
 
@@ -246,7 +249,7 @@ class TestOrder:
 
     def test_the_rate_comes_before_the_size(self, webhook, settings):
         settings.CSBOT_MAX_BODY = 10
-        slow = webhook(rate={"burst": 1})
+        slow = webhook(rate={"perSecond": 0.1, "burst": 1})
         assert [slow.post(b"x" * 11).status for _ in range(2)] == [413, 429]
 
     def test_the_size_comes_before_the_signature(self, webhook, settings):
@@ -339,7 +342,7 @@ class TestHarmlessness:
     def test_the_token_is_in_no_log_no_metric_and_no_refusal(self, webhook, caplog, client, settings):
         caplog.set_level(logging.DEBUG)
         settings.CSBOT_MAX_BODY = 100
-        documents = webhook(params=[DOC], rate={"burst": 6})
+        documents = webhook(params=[DOC], rate={"perSecond": 0.1, "burst": 6})
         answers = [
             documents.post(raw, type, **headers)
             for raw, type, headers in [
