@@ -1,4 +1,4 @@
-"""REST of reconciliation: a day, a sender's own ids against ours, starting what is missing (SPEC sections 11 and 13)."""
+"""REST of reconciliation: a day, a sender's own ids against ours, starting what is missing (SPEC section 11)."""
 
 from __future__ import annotations
 

@@ -222,6 +222,8 @@ def test_a_value_that_does_not_fit_is_told(template):
 def test_a_long_value_is_told_by_its_kind_only():
     with pytest.raises(TemplateError, match=r"came text\.$"):
         expressions.render("{{a | number: 1}}", lambda path: "x" * 41)
+    with pytest.raises(TemplateError, match=r'came text "x{40}"\.$'):
+        expressions.render("{{a | number: 1}}", lambda path: "x" * 40)
 
 
 def test_placeholders_tell_path_filters_and_position():

@@ -176,9 +176,9 @@ def test_the_report_names_no_address(client, servers, caplog):
 
 def test_the_numbers_of_the_database(client, shop):
     hour_ago = timezone.now() - timedelta(hours=1)
-    run_of(shop, Run.Status.READY, created_at=hour_ago)
+    run_of(shop, Run.Status.READY, due_at=hour_ago)
     run_of(shop, Run.Status.READY)
-    # Made long ago, begun, and ready to go on: its wait is over, so it is not a day late.
+    # Made a day before, and ready to go on just now: its wait is over, so it is not late.
     run_of(shop, Run.Status.READY, created_at=hour_ago - timedelta(days=1), started_at=hour_ago)
     run_of(shop, Run.Status.RUNNING)
     run_of(shop, Run.Status.SCHEDULED)

@@ -1,6 +1,8 @@
 """Trying a draft: what each step would do, which tickets would change, where versions differ; nothing changes."""
 
+import psycopg
 import pytest
+from django.db import connection
 
 from automations import services as automations
 from incidents.models import Incident
@@ -35,7 +37,14 @@ def request_step(id: str = "st_2", **inputs) -> dict:
 
 def when(id: str, *rules: tuple, then=(), otherwise=(), match: str = "all") -> dict:
     told = [dict(zip(("fieldId", "operator", "value"), rule, strict=False)) for rule in rules]
-    return {"id": id, "type": "condition", "match": match, "rules": told, "then": list(then), "else": list(otherwise)}
+    return {
+        "id": id,
+        "type": "condition",
+        "match": match,
+        "rules": told,
+        "then": list(then),
+        "else": list(otherwise),
+    }
 
 
 def loop(id: str, items, *steps: dict) -> dict:
@@ -47,7 +56,9 @@ def draft(shop):
     """`draft(steps, trigger)` makes an automation that was never published."""
 
     def make(steps, trigger=None, name="Orders"):
-        return automations.create(shop, SYSTEM, {"name": name, "trigger": trigger or WEBHOOK, "steps": steps}).automation
+        return automations.create(
+            shop, SYSTEM, {"name": name, "trigger": trigger or WEBHOOK, "steps": steps}
+        ).automation
 
     return make
 
@@ -93,7 +104,9 @@ def everything() -> list:
 
 
 def test_a_draft_that_was_never_published_tells_what_it_would_do(draft, try_out):
-    automation = draft([upsert(tags=["waiting"]), action("st_2", "ticket/assign-least-busy", {"group": "warehouse"})])
+    automation = draft(
+        [upsert(tags=["waiting"]), action("st_2", "ticket/assign-least-busy", {"group": "warehouse"})]
+    )
     before = everything()
     answer = try_out(automation, {"id": "5001"})
     assert everything() == before
@@ -121,7 +134,9 @@ def test_an_existing_ticket_is_changed_in_the_answer_only(draft, try_out, shop):
     answer = try_out(draft(steps), {"id": "5001"})
     assert everything() == before
     steps = steps_of(answer)
-    assert steps["st_1"]["effect"].startswith(f"Writes the event into the log of {ticket.key}. Changes {ticket.key}")
+    assert steps["st_1"]["effect"].startswith(
+        f"Writes the event into the log of {ticket.key}. Changes {ticket.key}"
+    )
     assert steps["st_2"]["effect"] == f"Changes {ticket.key}: Closed."
     assert steps["st_4"]["effect"] == f"Writes a public reply to {ticket.key}: Done handed over"
     (changed,) = answer["runs"][0]["tickets"]
@@ -153,7 +168,9 @@ def test_branches_tell_why_and_skipped_ones_with_the_lines(draft, try_out):
 
 
 def test_it_reads_in_czech(draft, try_out):
-    automation = draft([upsert(), when("st_2", ("_body.kind", "isEmpty"), then=[action("st_3", "flow/stop", {})])])
+    automation = draft(
+        [upsert(), when("st_2", ("_body.kind", "isEmpty"), then=[action("st_3", "flow/stop", {})])]
+    )
     steps = steps_of(try_out(automation, {"id": "1"}, language="cs"))
     assert steps["st_1"]["effect"].startswith("Založí ticket: Název: – → Order 1")
     assert steps["st_2"]["message"] == "_body.kind isEmpty: splněno | _body.kind = nedorazilo"
@@ -161,7 +178,12 @@ def test_it_reads_in_czech(draft, try_out):
 
 
 def test_loops_keep_paths_names_and_counts(draft, try_out):
-    automation = draft([loop("st_1", "{{_body.items}}", set_name("st_2", "sku", "{{item}}")), set_name("st_3", "last", "{{sku}}")])
+    automation = draft(
+        [
+            loop("st_1", "{{_body.items}}", set_name("st_2", "sku", "{{item}}")),
+            set_name("st_3", "last", "{{sku}}"),
+        ]
+    )
     steps = steps_of(try_out(automation, {"id": "1", "items": ["a", "b"]}))
     assert list(steps) == ["st_1", "st_1/0/st_2", "st_1/1/st_2", "st_3"]
     assert steps["st_1"]["effect"] == "Repeats its steps for 2 items."
@@ -233,7 +255,10 @@ def test_nothing_is_called_and_what_depends_on_the_answer_says_so(draft, try_out
 
 
 def test_a_filter_over_an_unknown_value_leaves_it_as_written(draft, try_out, http):
-    steps = [request_step(), set_name("st_3", "day", {"at": "{{st_2.body.day | date: 'Y'}}", "id": "{{orderId}}"})]
+    steps = [
+        request_step(),
+        set_name("st_3", "day", {"at": "{{st_2.body.day | date: 'Y'}}", "id": "{{orderId}}"}),
+    ]
     told = steps_of(try_out(draft(steps), {"id": "1"}))
     assert told["st_3"]["inputs"]["value"] == {"at": "{{st_2.body.day | date: 'Y'}}", "id": "1"}
 
@@ -260,12 +285,18 @@ def test_of_an_undecided_condition_both_ways_are_shown_apart(draft, try_out, htt
     assert "closed" not in answer["runs"][0]["tickets"][0]["changes"]
 
 
-@pytest.mark.parametrize(("match", "operator", "way"), [("any", "isNotEmpty", "then"), ("all", "isEmpty", "else")])
+@pytest.mark.parametrize(
+    ("match", "operator", "way"), [("any", "isNotEmpty", "then"), ("all", "isEmpty", "else")]
+)
 def test_a_known_rule_can_decide_beside_an_unknown_one(draft, try_out, http, match, operator, way):
     decided = when("st_3", ("st_2.status", "eq", 200), ("orderId", operator), match=match,
                    then=[set_name("st_4", "way", "then")], otherwise=[set_name("st_5", "way", "else")])  # fmt: skip
     told = steps_of(try_out(draft([request_step(), decided]), {"id": "1"}))
-    assert {step["inputs"]["value"] for step in told.values() if step["op"] == "data/set" and step["status"] == "would"} == {way}
+    assert {
+        step["inputs"]["value"]
+        for step in told.values()
+        if step["op"] == "data/set" and step["status"] == "would"
+    } == {way}
 
 
 def test_when_one_way_ends_the_run_what_follows_says_so(draft, try_out, http):
@@ -276,7 +307,11 @@ def test_when_one_way_ends_the_run_what_follows_says_so(draft, try_out, http):
 
 
 def test_a_loop_over_an_answer_shows_one_pass(draft, try_out, http):
-    steps = [request_step(), loop("st_3", "{{st_2.body.items}}", set_name("st_4", "sku", "{{item.sku}}")), set_name("st_5", "x", "{{sku}}")]
+    steps = [
+        request_step(),
+        loop("st_3", "{{st_2.body.items}}", set_name("st_4", "sku", "{{item.sku}}")),
+        set_name("st_5", "x", "{{sku}}"),
+    ]
     told = steps_of(try_out(draft(steps), {"id": "1"}))
     assert "each item of st_2.body.items" in told["st_3"]["effect"]
     assert told["st_3/0/st_4"]["inputs"]["value"] == "{{item.sku}}"
@@ -313,10 +348,31 @@ def test_waits_calls_sends_and_incidents_only_say_so(draft, publish, try_out, sh
     assert told["st_7"]["inputs"]["value"] == "{{st_5.incident}}"
 
 
+def test_a_ticket_that_stays_locked_is_waited_for_but_not_long(shop, draft, try_out):
+    ticket = TicketFactory(tenant=shop, external_id="5001")
+    automation = draft([upsert(update=True, title="New")])
+    with psycopg.connect(**connection.get_connection_params()) as other:
+        other.execute("SELECT 1 FROM tickets_ticket WHERE id = %s FOR UPDATE", [ticket.pk])
+        assert try_out(automation, {"id": "5001"}, status=503)["code"] == "test.busy"
+        other.rollback()
+    assert steps_of(try_out(automation, {"id": "5001"}))["st_1"]["status"] == "would"
+
+
+def test_a_test_that_takes_too_long_ends_and_says_so(draft, try_out, monkeypatch):
+    monkeypatch.setattr("runtime.execution.dryrun.LONGEST_SECONDS", 0.0)
+    (told,) = try_out(draft([upsert()]), {"id": "1"})["runs"][0]["steps"]
+    assert (told["status"], told["effect"]) == (
+        "skipped",
+        "The test of this event was stopped after 0 seconds.",
+    )
+
+
 # Stored events
 
 
-def test_a_stored_run_is_tried_with_the_answers_that_it_got(shop, publish, enqueue, execute, edit, try_out, http):
+def test_a_stored_run_is_tried_with_the_answers_that_it_got(
+    shop, publish, enqueue, execute, edit, try_out, http
+):
     http.script("/orders", Reply(json={"id": 7}))
     automation = publish(shop, [request_step()], WEBHOOK)
     run = execute(enqueue(automation, {"id": "1"}, trigger="webhook"))
@@ -331,12 +387,20 @@ def test_a_stored_run_is_tried_with_the_answers_that_it_got(shop, publish, enque
 
 def test_the_last_events_newest_first_and_where_no_event_goes(shop, publish, enqueue, try_out):
     tree = [
-        when("st_1", ("_body.kind", "eq", "order"), then=[set_name("st_2", "n", 1)], otherwise=[set_name("st_3", "n", 2)]),
+        when(
+            "st_1",
+            ("_body.kind", "eq", "order"),
+            then=[set_name("st_2", "n", 1)],
+            otherwise=[set_name("st_3", "n", 2)],
+        ),
         when("st_4", ("_body.kind", "eq", "ordr"), then=[set_name("st_5", "n", 3)]),
         loop("st_6", "{{_body.items}}", set_name("st_7", "x", 1)),
     ]
     automation = publish(shop, tree, WEBHOOK)
-    runs = [enqueue(automation, {"id": "1", "kind": kind}, trigger="webhook") for kind in ("order", "error", "order")]
+    runs = [
+        enqueue(automation, {"id": "1", "kind": kind}, trigger="webhook")
+        for kind in ("order", "error", "order")
+    ]
     answer = try_out(automation, last=2)
     assert [run["runId"] for run in answer["runs"]] == [str(run.public_id) for run in reversed(runs[1:])]
     assert answer["neverTaken"] == ["/steps/1/then", "/steps/2/steps"]
@@ -357,7 +421,11 @@ def test_a_stored_event_that_the_draft_refuses_is_told_in_its_run(shop, publish,
 
 def test_a_ticket_run_is_tried_on_the_present_ticket(shop, draft, try_out):
     ticket = TicketFactory(tenant=shop, status="new")
-    steps = [when("st_1", ("status", "changedTo", "new"), then=[action("st_2", "ticket/add-tags", {"tags": ["a"]})])]
+    steps = [
+        when(
+            "st_1", ("status", "changedTo", "new"), then=[action("st_2", "ticket/add-tags", {"tags": ["a"]})]
+        )
+    ]
     automation = draft(steps, {"kind": "ticket", "on": ["changed"]})
     body = {"ticket": ticket.key, "changes": {"status": {"from": None, "to": "new"}}}
     answer = try_out(automation, body)
@@ -383,7 +451,10 @@ def test_differences_by_run_and_path(shop, publish, enqueue, edit, try_out):
     automation = publish(shop, [when("st_1", ("_body.total", "gt", 100), **ways), upsert("st_4")], WEBHOOK)
     small, large = (enqueue(automation, {"id": "1", "total": n}, trigger="webhook") for n in (60, 900))
     edit(automation, [when("st_1", ("_body.total", "gt", 50), **ways), upsert("st_4", title="Hello")])
-    found = {(one["runId"], one["path"]): one for one in try_out(automation, last=9, against="published")["differences"]}
+    found = {
+        (one["runId"], one["path"]): one
+        for one in try_out(automation, last=9, against="published")["differences"]
+    }
     assert found.keys() == {
         (str(large.public_id), "st_4"), *((str(small.public_id), path) for path in ("st_1", "st_2", "st_3", "st_4"))
     }  # fmt: skip
@@ -403,7 +474,15 @@ def test_without_a_published_version_there_is_nothing_to_compare(draft, try_out)
 
 
 @pytest.mark.parametrize(
-    "asked", [{}, {"body": {}, "last": 3}, {"last": 0}, {"last": 201}, {"runId": "x"}, {"body": {}, "against": "draft"}]
+    "asked",
+    [
+        {},
+        {"body": {}, "last": 3},
+        {"last": 0},
+        {"last": 201},
+        {"runId": "x"},
+        {"body": {}, "against": "draft"},
+    ],
 )
 def test_a_question_that_is_none_is_400(api, shop, draft, asked):
     automation = draft([upsert()])

@@ -6,7 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.db import connection
 
-from automations import cron, services as automations
+from automations import cron
+from automations import services as automations
 from runtime import reach
 from runtime.models import Run
 from runtime.queue import states
@@ -181,11 +182,13 @@ def test_of_today_only_what_has_passed_counts():
     assert count == 10
 
 
-def test_the_log_is_read_through_the_index_of_its_tickets(shop, draft):
-    values = {"tenant": shop.pk, "automation": draft({"kind": "ticket"}).pk, "since": noon(29)}
+@pytest.mark.parametrize(("sql", "trigger"), [(reach.EVENTS, "ticket"), (reach.RUNS, "manual")])
+def test_what_is_counted_is_found_through_indexes(shop, draft, sql, trigger):
+    automation = draft({"kind": trigger})
+    values = {"tenant": shop.pk, "automation": automation.pk, "since": noon(29), "trigger": trigger}
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(f"EXPLAIN {reach.EVENTS}", values)
+        cursor.execute(f"EXPLAIN {sql}", values)
         plan = "\n".join(row[0] for row in cursor.fetchall())
-    assert "ticket_event_of_ticket" in plan
+    assert "Index Cond" in plan
     assert "Seq Scan" not in plan
