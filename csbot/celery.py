@@ -63,6 +63,7 @@ app.conf.update(
             "options": {"queue": "tick"},
         },
         "reconcile": {"task": "runtime.tasks.reconcile", "schedule": 60.0, "options": {"queue": "tick"}},
+        "silence": {"task": "runtime.tasks.silence", "schedule": 60.0, "options": {"queue": "tick"}},
         "hand_out": {"task": "runtime.tasks.hand_out", "schedule": 60.0, "options": {"queue": "tick"}},
         "retention": {"task": "runtime.tasks.retention", "schedule": 300.0, "options": {"queue": "tick"}},
     },

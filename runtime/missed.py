@@ -113,7 +113,7 @@ def _unrecorded(tenant: Tenant, period: Period, event_ids: Sequence[int] | None)
         "automation": period.automation_id,
         "begins": period.begins,
         "ends": period.ends,
-        "kinds": list(reactions.KINDS),
+        "kinds": [kind for kinds in reactions.KINDS.values() for kind in kinds],
         "events": None if event_ids is None else list(event_ids),
         **{f"asks_{key}": key in wanted for key in ("type", "status", "tags")},
     }
@@ -149,4 +149,4 @@ def _lost(
 
 def event_of(kind: str) -> str:
     """Return the word of a trigger's `on` for a log entry's kind."""
-    return "created" if kind == "created" else "changed"
+    return next(event for event, kinds in reactions.KINDS.items() if kind in kinds)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from runtime import daily, handing_out, silence
+from runtime import daily, handing_out
+from runtime import silence as silences
 from runtime.execution import loop
 from runtime.queue import pump as pumping
 from runtime.queue import rescue
@@ -44,9 +45,14 @@ def retention() -> None:
 
 @shared_task
 def reconcile() -> None:
-    """Beat's tick: compare the days that have ended, look for silence."""
+    """Beat's tick: compare the days that have ended."""
     daily.reconcile_due()
-    silence.watch()
+
+
+@shared_task
+def silence() -> None:
+    """Beat's tick: notice who has become silent, and who no longer is."""
+    silences.watch()
 
 
 @shared_task

@@ -14,8 +14,8 @@ from automations.models import Automation
 from runtime.models import Reaction
 from tickets.models import Ticket
 
-KINDS = ("created", "changed", "assigned")
-"""The kinds of log entries that are a ticket event when they hold changes."""
+KINDS = {"created": ["created"], "changed": ["changed", "assigned"]}
+"""Event of a trigger's `on` -> the kinds of log entries that are one when they hold changes."""
 
 # The newest entry of these kinds is the event's own: whoever changes a ticket holds its row.
 RECORD = """
@@ -34,10 +34,10 @@ RETURNING id
 STAND_FOR_A_RUN = (Reaction.Outcome.STARTED, Reaction.Outcome.JOINED, Reaction.Outcome.LATE)
 
 
-def record(automation: Automation, ticket: Ticket, outcome: str, run_id: int | None) -> None:
+def record(automation: Automation, ticket: Ticket, event: str, outcome: str, run_id: int | None) -> None:
     """Record what the present event of the ticket did to the automation."""
     with connection.cursor() as cursor:
-        cursor.execute(RECORD, [automation.pk, outcome, run_id, ticket.pk, list(KINDS)])
+        cursor.execute(RECORD, [automation.pk, outcome, run_id, ticket.pk, KINDS.get(event, [])])
 
 
 def take_late(automation: Automation, event_id: int) -> int | None:

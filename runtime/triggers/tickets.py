@@ -43,7 +43,7 @@ def _on_ticket_changed(
         automation = trigger.automation
         if automation.published and matches(automation.published.tree["trigger"], ticket, event, changes):
             outcome, run_id = _react(automation, ticket, event, changes)
-            reactions.record(automation, ticket, outcome, run_id)
+            reactions.record(automation, ticket, event, outcome, run_id)
 
 
 def matches(trigger: dict[str, Any], ticket: Ticket, event: str, changes: dict[str, Any]) -> bool:

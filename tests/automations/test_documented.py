@@ -1,5 +1,6 @@
 """docs/automations.md: every example is run, and everything that a tree can hold has one."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -59,11 +60,7 @@ TRIGGERS = [block for block in BLOCKS if block.about == "trigger"]
 WEBHOOK = json.loads(TRIGGERS[0].text)
 BEFORE = json.loads(next(block.text for block in BLOCKS if block.about == "before"))
 # An example of steps and what is told of it.
-TREES = [
-    (block, told)
-    for block, told in zip(BLOCKS, BLOCKS[1:], strict=False)
-    if block.about in ("steps", "operation")
-]
+TREES = [(block, told) for block, told in itertools.pairwise(BLOCKS) if block.about in ("steps", "operation")]
 
 
 def steps_of(block: Block) -> list[dict]:

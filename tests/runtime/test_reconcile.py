@@ -224,8 +224,19 @@ class TestTicketEvents:
         ]
         TicketEvent.objects.bulk_create(copies, batch_size=1000)
         TicketEvent.objects.filter(kind="comment").update(at=day.begins - timedelta(days=30))
-        plan = plan_of(lambda: reconcile.compare(shop, day), "tickets_ticketevent")
-        assert plan.scanned_whole == set(), plan
+        run = Run.objects.get()
+        long_ago = day.begins - timedelta(days=30)
+        Run.objects.bulk_create(
+            Run(tenant=shop, automation=automation, version=run.version, trigger="webhook", status=4,
+                finished_at=long_ago, created_at=long_ago)
+            for _ in range(3000)
+        )  # fmt: skip
+        tables = ("tickets_ticketevent", "runtime_run")
+        compared = plan_of(lambda: reconcile.compare(shop, day), *tables)
+        assert compared.scanned_whole == set()
+        assert compared.indexes >= {"ticket_event_of_day", "run_arrived"}
+        own = plan_of(lambda: reconcile.unknown_ids(automation, day.date, ["5001"]), *tables)
+        assert own.scanned_whole == set()
 
 
 class TestStartingWhatIsMissing:

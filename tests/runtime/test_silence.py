@@ -7,7 +7,7 @@ import pytest
 from automations import services as automations
 from incidents import services as incidents
 from incidents.models import Incident
-from runtime import silence
+from runtime import silence, tasks
 from runtime.models import Run, RunStep
 from runtime.queue import states
 from tests.runtime.explained import plan_of
@@ -82,7 +82,7 @@ class TestWatch:
         arrive(publish(shop, [], WEBHOOK, name="Slow"), 61 * MINUTE, gap=HOUR)
         arrive(publish(stranger, [], WEBHOOK, name="Theirs"), MINUTE)
         for _ in range(2):
-            silence.watch()
+            tasks.silence()
         (incident,) = open_ones(shop)
         assert incident.automation == {"id": str(quiet.public_id), "name": "Quiet"}
         assert incident.count == 1
