@@ -16,8 +16,8 @@ from automations.names import name_fault
 MAX_STEPS = 50
 # As deep as a body may be (SPEC section 2), for what a step holds as data.
 MAX_DATA_DEPTH = 64
-# Longer than any call may take (SPEC section 10: 600 s); what waits longer is `flow/wait`.
-MAX_TIMEOUT_SECONDS = 3_600
+# The longest call there is (SPEC section 10: 600 s); what waits longer is `flow/wait`.
+MAX_TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)

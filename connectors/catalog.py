@@ -68,7 +68,6 @@ class Operation:
     # the outputs, or None while it is not over. `begun` is what `function` returned; its `until` says when to look.
     waits: Callable[[Any, Any, dict[str, Any]], dict[str, Any] | None] | None = None
     timeout_seconds: float = 35.0
-    is_long: bool = False
     # How often a poll that begins with this operation runs; None for the usual period.
     poll_seconds: int | None = None
     # Fields of `inputs` that only the operation may render itself, such as a path whose parts are percent-encoded.

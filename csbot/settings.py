@@ -8,6 +8,7 @@ import binascii
 import os
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from csbot.lib import environment as env
@@ -74,10 +75,9 @@ CSBOT_BACKOFF = env.read(
 )
 CSBOT_HEARTBEAT = env.read("CSBOT_HEARTBEAT", 20, env.whole(1, 3600), "whole seconds from 1 to 3600")
 CSBOT_STUCK_AFTER = env.read("CSBOT_STUCK_AFTER", 120, env.whole(3, 86_400), "whole seconds from 3 to 86400")
-if CSBOT_STUCK_AFTER < 3 * CSBOT_HEARTBEAT:
-    env.stop(
-        "CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least three heartbeats ({3 * CSBOT_HEARTBEAT})"
-    )
+# The lease is this less two heartbeats, and a worker stops when a touch is overdue by most of it.
+if CSBOT_STUCK_AFTER < 4 * CSBOT_HEARTBEAT:
+    env.stop("CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least four heartbeats ({4 * CSBOT_HEARTBEAT})")
 CSBOT_SCHEDULER_TICK = env.read("CSBOT_SCHEDULER_TICK", 5, env.whole(1, 3600), "whole seconds from 1 to 3600")
 CSBOT_OUTBOUND_ALLOW: list[tuple[str | None, str, int]] = env.read(
     "CSBOT_OUTBOUND_ALLOW", [], env.allow_list, "host:port or slug=host:port, divided by commas"
@@ -87,7 +87,7 @@ CSBOT_MAX_BODY = env.read("CSBOT_MAX_BODY", 1_048_576, env.whole(1, 104_857_600)
 
 # --- Mail -------------------------------------------------------------------------------------------------
 # Without a server mails become files, so there somebody is always written to.
-_smtp = env.read(
+_smtp: dict[str, Any] = env.read(
     "CSBOT_SMTP_URL",
     {},
     env.smtp_url,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -17,6 +18,7 @@ from csbot.lib import api
 from csbot.lib.errors import RequestRefused
 from incidents.models import Incident
 from runtime import reach, representation, services, trial
+from runtime.intake import contract_check, rejected
 from runtime.models import Run
 from tickets import numbers
 from tickets.viewset import TenantViewSet
@@ -24,7 +26,6 @@ from tickets.viewset import TenantViewSet
 STATUS_WORDS: dict[str, list[int]] = {}
 for _inside, _outside in services.OUTSIDE.items():
     STATUS_WORDS.setdefault(_outside, []).append(int(_inside))
-# A rerun of a whole incident is spread: the queue takes them at once, workers take them fairly.
 MOST_IDS = 200
 
 
@@ -65,6 +66,19 @@ class Start(api.StrictSerializer):
     """The body that an automation is started over."""
 
     body = api.AnyJSON(required=False, default=dict)
+
+
+class Replay(api.StrictSerializer):
+    """Which kept bodies; without `ids` all of them."""
+
+    ids = serializers.ListField(child=serializers.UUIDField(), min_length=1, max_length=1000, required=False)
+
+
+class ContractCheck(api.StrictSerializer):
+    """An edited contract and over how many of the last bodies it is laid."""
+
+    params = api.AnyJSON()
+    last = serializers.IntegerField(default=100, min_value=1, max_value=contract_check.MAX_LAST)
 
 
 class Test(api.StrictSerializer):
@@ -128,8 +142,7 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
     @action(detail=True, methods=["post"])
     def cancel(self, request: Request, id: str) -> Response:
         """Cancel a run, or ask a running one to stop."""
-        run, _is_asked = services.cancel(self.get_object(), request.actor)
-        return self._answer(request, run)
+        return self._answer(request, services.cancel(self.get_object(), request.actor))
 
     @action(detail=True, methods=["post"])
     def resolve(self, request: Request, id: str) -> Response:
@@ -155,7 +168,7 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
             changed = (
                 services.retry(run, request.actor)
                 if deed == "retry"
-                else services.cancel(run, request.actor)[0]
+                else services.cancel(run, request.actor)
             )
         except RequestRefused as refused:
             return {"id": str(public_id), "status": refused.status, "message": refused.message}
@@ -182,6 +195,7 @@ class AutomationRunViewSet(TenantViewSet):
         """Try the draft: what it would do with a body, a run's event or the last ones. Changes and calls nothing."""
         automation = self.get_object()
         values = self.values(Test)
+        samples: Iterable[trial.Sample]
         if "last" in values:
             samples = trial.of_last(automation, values["last"])
         elif "runId" in values:
@@ -203,6 +217,36 @@ class AutomationRunViewSet(TenantViewSet):
         return Response(reach.of(self.get_object()))
 
 
+    @action(detail=True, methods=["get"])
+    def rejected(self, request: Request, id: str) -> Response:
+        """Answer the bodies that were refused and kept, newest first."""
+        page = self.paginate_queryset(self.filter_queryset(rejected.list_for(self.get_object())))
+        return self.get_paginated_response([rejected.representation(kept) for kept in page])
+
+    @action(detail=True, methods=["post"], url_path="rejected/replay")
+    def replay(self, request: Request, id: str) -> Response:
+        """Make runs of kept bodies by the contract of today: of those named, or of all."""
+        replayed = rejected.replay(self.get_object(), self.values(Replay).get("ids"))
+        results = [
+            {
+                "id": str(one.id),
+                "status": one.status,
+                "runId": str(one.run_id) if one.run_id else None,
+                "reason": one.reason or None,
+                "missing": one.missing,
+                "invalid": one.invalid,
+            }
+            for one in replayed
+        ]
+        return Response({"results": results}, status=202)
+
+    @action(detail=True, methods=["post"], url_path="contract/check")
+    def contract_check(self, request: Request, id: str) -> Response:
+        """Tell what an edited contract would refuse of the last stored bodies."""
+        values = self.values(ContractCheck)
+        return Response(contract_check.check(self.get_object(), values["params"], values["last"]))
+
+
 class IncidentRerunViewSet(TenantViewSet):
     """`POST /api/incidents/{id}/rerun`: all runs of an incident again."""
 
@@ -211,16 +255,10 @@ class IncidentRerunViewSet(TenantViewSet):
 
     @action(detail=True, methods=["post"])
     def rerun(self, request: Request, id: str) -> Response:
-        """Start every run of the incident that has not passed again; answers their ids."""
-        incident = self.get_object()
-        failed = (
-            Run.objects.of(request.tenant)
-            .filter(incident=incident, status=Run.Status.FAILED)
-            .select_related("automation")
-            .order_by("id")[:MOST_IDS]
-        )
-        started = [services.rerun(run, request.actor) for run in failed]
-        return Response({"runIds": [str(run.public_id) for run in started]}, status=202)
+        """Start the runs of the incident that have not passed again, paced; answers their ids and how many are left."""
+        started, left = services.rerun_incident(self.get_object(), request.actor)
+        ids = [str(run.public_id) for run in started]
+        return Response({"runIds": ids, "remaining": left}, status=202)
 
 
 connectors.document(

@@ -60,16 +60,17 @@ def note_passed(run: Run) -> None:
 
     An incident that the automation opened itself (`incident/create`) is nobody's failure and stays.
     """
-    failed = run.rerun_of or run
-    incident = failed.incident
+    first = run.rerun_of or run
+    incident = first.incident
     if incident is None or incident.code == OPENED_BY_STEP:
         return
     runs = Run.objects.of(run.tenant)
-    rerun = runs.filter(status=Run.Status.DONE, rerun_of__incident=incident).values("rerun_of")
+    passed = runs.filter(status=Run.Status.DONE, rerun_of__incident=incident).values("rerun_of")
     not_passed = (
         runs.filter(incident=incident)
         .exclude(status__in=[Run.Status.DONE, Run.Status.CANCELLED])
-        .exclude(pk__in=rerun)
+        .exclude(pk__in=passed)
+        .exclude(rerun_of__in=passed)
     )
     incidents.resolve_if_passed(incident.pk, lambda: not not_passed.exists())
 

@@ -91,29 +91,42 @@ def _fired(
             cursor.execute(RUNS, {**values, "trigger": trigger["kind"]})
             yield from cursor.fetchall()
         return
+    replay = Replay()
     with connection.cursor() as cursor:
         cursor.execute(EVENTS, values)
-        stands: dict[str, Any] = {}
-        of_ticket = None
         while rows := cursor.fetchmany(1000):
             for ticket_id, at, is_new, changes_json, is_own in rows:
-                if ticket_id != of_ticket:
-                    of_ticket, stands = ticket_id, {}
                 changes = json.loads(changes_json) if changes_json else {}
-                stands |= {name: change["to"] for name, change in changes.items()}
+                replay.apply(ticket_id, changes)
                 event = "created" if is_new else "changed"
                 if not (changes or is_new) or at < since or is_own:
                     continue
-                if tickets.matches(trigger, _ticket(stands), event, changes):
+                if tickets.matches(trigger, replay.ticket, event, changes):
                     yield at.replace(second=0, microsecond=0), 1
 
 
-def _ticket(stands: dict[str, Any]) -> Ticket:
-    """Return a ticket as the log says that it stood, as far as a trigger's filter asks."""
-    key = stands.get("type")
-    return Ticket(
-        type=TicketType(key=key) if key else None, status=stands.get("status"), tags=stands.get("tags") or []
-    )
+class Replay:
+    """A ticket as its log says that it stood, as far as a trigger's filter asks; one object serves all of them."""
+
+    def __init__(self) -> None:
+        self.ticket = Ticket()
+        self._of: int | None = None
+        self._types: dict[str | None, TicketType | None] = {None: None}
+
+    def apply(self, ticket_id: int, changes: dict[str, Any]) -> None:
+        """Change the ticket as one entry of its log tells; another ticket begins from nothing."""
+        if ticket_id != self._of:
+            self._of = ticket_id
+            self.ticket.type, self.ticket.status, self.ticket.tags = None, None, []
+        if "type" in changes:
+            key = changes["type"]["to"]
+            if key not in self._types:
+                self._types[key] = TicketType(key=key)
+            self.ticket.type = self._types[key]
+        if "status" in changes:
+            self.ticket.status = changes["status"]["to"]
+        if "tags" in changes:
+            self.ticket.tags = changes["tags"]["to"] or []
 
 
 # --- the clock ----------------------------------------------------------------------------------------------

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef
 
 from automations import contract
 from automations.models import Automation
 from csbot.lib import json
 from csbot.lib.errors import RequestRefused
+from incidents.models import Incident
 from runtime import outcomes
 from runtime.execution import calls
 from runtime.execution.journal import State
@@ -31,6 +34,12 @@ OUTSIDE = {
     Run.Status.UNCERTAIN: "review",
 }
 """The state as the API, the portal and the docs call it."""
+# Runs that are about a ticket from the beginning; others find or make theirs.
+KEEPS_TICKET = (Run.Trigger.TICKET, Run.Trigger.CALL, Run.Trigger.SEND)
+ONE_POLL = "Another poll of this automation is queued or running; wait for its end."
+# What one call starts of an incident; the caller is told how many are left.
+MOST_RERUNS = 1000
+RERUNS_PER_SECOND = 20
 
 
 def status_of(run: Run) -> str:
@@ -81,54 +90,85 @@ def start(automation: Automation, actor: Actor, body: Any) -> Enqueued:
 def retry(run: Run, actor: Actor) -> Run:
     """Go on after the last finished step, attempts beginning at 0 again. Raises RequestRefused 409 unless failed."""
     with transaction.atomic():
-        if not states.requeue_failed(run):
+        if not _requeued(run, states.requeue_failed):
             raise _conflict(run, "Only a failed run can be retried")
         note(run.tenant_id, run.pk, "run.retried", actor=actor.name)
     return _again(run)
 
 
-def rerun(run: Run, actor: Actor, *, on_newest: bool = False) -> Enqueued:
+def rerun(run: Run, actor: Actor, *, on_newest: bool = False, delay_seconds: float = 0.0) -> Enqueued:
     """Start from the beginning as a new run with the same input, on its own version or on the newest published one.
 
-    Raises RequestRefused 409 when the newest is asked for and nothing is published.
+    Raises RequestRefused 409 when the newest is asked for and nothing is published, and for a poll while another one
+    of the same automation is queued or running.
     """
     data = RunData.objects.of(run.tenant_id).get(run=run)
     version_id = run.automation.published_id if on_newest else run.version_id
     if version_id is None:
         raise RequestRefused("automation.notActive", "The automation has no published version.", status=409)
+    # The rerun of a rerun is one of the first run: it takes that one's place and makes that one's failure good.
+    first = run.rerun_of or run
     with transaction.atomic():
         again = states.enqueue(
             tenant_id=run.tenant_id,
             automation_id=run.automation_id,
             version_id=version_id,
             trigger=run.trigger,
-            ticket_id=run.ticket_id if "event" in data.input else None,
+            ticket_id=run.ticket_id if run.trigger in KEEPS_TICKET else None,
             priority=run.priority,
+            dedup_key=run.dedup_key,
             input_json=json.dumps(data.input),
-            rerun_of=run,
+            rerun_of=first,
             line=ordering.line_of_rerun(run),
+            delay_seconds=delay_seconds,
             raw=bytes(data.raw) if data.raw is not None else None,
             content_type=data.content_type,
         )
-        assert again is not None
+        if again is None:
+            raise RequestRefused("run.twice", ONE_POLL, status=409)
         note(run.tenant_id, again.run_id, "run.rerun", actor=actor.name, run=str(run.public_id))
     return again
 
 
-def cancel(run: Run, actor: Actor) -> tuple[Run, bool]:
-    """Cancel at once what is queued or in review, ask a running run to stop. Returns the run and whether it was asked.
+def rerun_incident(incident: Incident, actor: Actor) -> tuple[list[Enqueued], int]:
+    """Start the failed runs of an incident again, a few in a second; return the new runs and how many are left.
+
+    Each event once: a run whose rerun is done or under way is left alone.
+    """
+    reruns = Run.objects.filter(rerun_of=OuterRef("pk")).exclude(
+        status__in=[Run.Status.FAILED, Run.Status.CANCELLED]
+    )
+    failed = (
+        Run.objects.of(incident.tenant_id)
+        .filter(incident=incident, status=Run.Status.FAILED, rerun_of=None)
+        .exclude(Exists(reruns))
+        .select_related("automation")
+        .order_by("id")
+    )
+    started = []
+    for index, run in enumerate(failed[:MOST_RERUNS]):
+        started.append(rerun(run, actor, delay_seconds=index / RERUNS_PER_SECOND))
+    return started, failed.count()
+
+
+def cancel(run: Run, actor: Actor) -> Run:
+    """Cancel at once what is queued or in review; ask a running run to stop at its next step.
 
     Raises RequestRefused 409 with its state for one that has ended.
     """
     with transaction.atomic():
-        if states.cancel(run):
-            calls.cancel_callees(run)
-            outcomes.note_end(run)
-            note(run.tenant_id, run.pk, "run.cancelled", actor=actor.name)
-            return _again(run), False
-        if states.request_cancel(run):
-            note(run.tenant_id, run.pk, "run.cancelRequested", actor=actor.name)
-            return _again(run), True
+        # A run may change from running to queued between the two looks, so the first one is taken again.
+        for draw, code in (
+            (states.cancel, "run.cancelled"),
+            (states.request_cancel, "run.cancelRequested"),
+            (states.cancel, "run.cancelled"),
+        ):
+            if draw(run):
+                if draw is states.cancel:
+                    calls.cancel_callees(run)
+                    outcomes.note_end(run)
+                note(run.tenant_id, run.pk, code, actor=actor.name)
+                return _again(run)
     raise _conflict(run, "Only a run that has not ended can be cancelled")
 
 
@@ -138,7 +178,7 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
     Raises RequestRefused 409 when it is not in review.
     """
     with transaction.atomic():
-        moved = states.give_up(run) if decision == "giveUp" else states.requeue_reviewed(run)
+        moved = states.give_up(run) if decision == "giveUp" else _requeued(run, states.requeue_reviewed)
         if not moved:
             raise _conflict(run, "Only a run in review can be resolved")
         unknown = RunStep.objects.of(run.tenant_id).filter(run=run, state=State.UNKNOWN)
@@ -159,6 +199,15 @@ def note(tenant_id: int, run_id: int, code: str, *, level: str = "info", **param
     RunLog.objects.create(tenant_id=tenant_id, run_id=run_id, code=code, level=level, params=params)
 
 
+def _requeued(run: Run, draw: Callable[[Run], bool]) -> bool:
+    """Draw an arrow back into the queue. Raises RequestRefused 409 for a poll while a later one lives."""
+    try:
+        with transaction.atomic():
+            return draw(run)
+    except IntegrityError as error:
+        raise RequestRefused("run.twice", ONE_POLL, status=409) from error
+
+
 def _conflict(run: Run, message: str) -> RequestRefused:
     status = status_of(_again(run))
     return RequestRefused(
@@ -169,6 +218,6 @@ def _conflict(run: Run, message: str) -> RequestRefused:
 def _again(run: Run) -> Run:
     return (
         Run.objects.of(run.tenant_id)
-        .select_related("automation", "version", "ticket", "caused_by")
+        .select_related("automation", "version", "ticket", "caused_by", "rerun_of")
         .get(pk=run.pk)
     )

@@ -6,7 +6,8 @@ It walks the draft as `runtime.execution.dryrun` does and answers the JSON of `P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from automations.check import refuse
 from automations.contract import Refusal
 from automations.models import Automation, AutomationVersion
 from automations.tree import Tree, TreeError
+from connectors import catalog
 from csbot.lib.errors import RequestRefused
 from runtime.execution.dryrun import DryRun, Row
 from runtime.execution.effects import TicketChange
@@ -30,6 +32,10 @@ from tickets.models import Ticket
 
 # SPEC section 13: `last` of one test.
 MOST_RUNS = 200
+# One caller waits for the answer and holds a thread of the web server meanwhile.
+LONGEST_SECONDS = 30.0
+# Steps of one answer; a step is about a kilobyte.
+MOST_STEPS = 20_000
 # A ticket that a worker holds for a moment is free again at the next try.
 TRIES = 3
 
@@ -58,41 +64,50 @@ class Outcome:
 def test(
     automation: Automation,
     language: str,
-    samples: Sequence[Sample],
+    samples: Iterable[Sample],
     *,
     is_compared: bool = False,
     tells_never_taken: bool = False,
 ) -> dict[str, Any]:
     """Return what the draft would do with each sample, in `language`, and where the published version would not.
 
-    Raises RequestRefused: 400 with every fault when the draft is no tree, 400 `contract` with `missing` and `invalid`
-    for a body that the draft refuses (a stored one is told in its run instead), 409 when there is nothing published to
-    compare with, 503 when tickets stay locked.
+    `neverTaken` are pointers of the branches that no sample goes into. What does not fit into one test is counted as
+    `notTried`. Raises RequestRefused: 400 with every fault when the draft is no tree, 400 `contract` with `missing` and
+    `invalid` for a body that the draft refuses (a stored one is told in its run instead), 409 when there is nothing
+    published to compare with, 503 when tickets stay locked.
     """
     draft = draft_of(automation)
     published = _published_of(automation) if is_compared else None
-    at = states.database_now()
-    runs, differences = [], []
+    at, end_at = states.database_now(), time.monotonic() + LONGEST_SECONDS
+    answer: dict[str, Any] = {"runs": [], "differences": []}
     taken: set[str] = set()
+    told = not_tried = 0
     for sample in samples:
+        if time.monotonic() > end_at or told > MOST_STEPS:
+            not_tried += 1
+            continue
         outcome = _tried(automation, draft, sample, at)
-        if outcome.refusal is not None and sample.run_id is None:
-            raise RequestRefused(
-                "contract",
-                "The body does not fit the parameters of the draft.",
-                extra={"missing": outcome.refusal.missing, "invalid": outcome.refusal.invalid},
-            )
+        _refuse_body(sample, outcome)
+        told += len(outcome.rows)
         taken |= outcome.taken
-        runs.append(_shown(sample, outcome, language))
+        answer["runs"].append(_shown(sample, outcome, language))
         if published is not None:
             other = _tried(automation, published, sample, at)
-            differences += _differences(sample, other, outcome, language)
-    answer: dict[str, Any] = {"runs": runs, "differences": differences}
+            answer["differences"] += _differences(sample, other, outcome, language)
     if tells_never_taken:
-        answer["neverTaken"] = [
-            pointer for pointer in _branches(draft.steps) if samples and pointer not in taken
-        ]
-    return answer
+        branches = _branches(draft.steps) if answer["runs"] else []
+        answer["neverTaken"] = [pointer for pointer in branches if pointer not in taken]
+    return {**answer, "notTried": not_tried} if not_tried else answer
+
+
+def _refuse_body(sample: Sample, outcome: Outcome) -> None:
+    """Raise RequestRefused 400 for a body that was sent to be tried and that the contract refuses."""
+    if outcome.refusal is not None and sample.run_id is None:
+        raise RequestRefused(
+            "contract",
+            "The body does not fit the parameters of the draft.",
+            extra={"missing": outcome.refusal.missing, "invalid": outcome.refusal.invalid},
+        )
 
 
 # --- samples ------------------------------------------------------------------------------------------------
@@ -123,12 +138,19 @@ def of_run(automation: Automation, run_id: Any) -> Sample:
     if run is None:
         message = "This automation has no run of this id whose event is still kept."
         raise RequestRefused("run.unknown", message, errors=[{"pointer": "/runId", "message": message}])
-    return _samples_of([run])[0]
+    return _sample_of(run)
 
 
-def of_last(automation: Automation, count: int) -> list[Sample]:
-    """Return the samples of the last events of this automation that are kept, newest first; reruns are none."""
-    return _samples_of(list(_runs_of(automation).filter(rerun_of=None).order_by("-id")[:count]))
+def of_last(automation: Automation, count: int) -> Iterator[Sample]:
+    """Yield the samples of the last events of this automation that are kept, newest first; reruns are none.
+
+    One at a time is read, because an event and its answers may be large.
+    """
+    runs = _runs_of(automation).filter(rerun_of=None).order_by("-created_at", "-id")
+    for key in list(runs.values_list("pk", flat=True)[:count]):
+        run = _runs_of(automation).filter(pk=key).first()
+        if run is not None:
+            yield _sample_of(run)
 
 
 def _runs_of(automation: Automation) -> Any:
@@ -141,24 +163,18 @@ def _runs_of(automation: Automation) -> Any:
     )
 
 
-def _samples_of(runs: Sequence[Run]) -> list[Sample]:
-    recorded: dict[int, dict[str, tuple[str, dict[str, Any]]]] = {run.pk: {} for run in runs}
-    if runs:
-        rows = RunStep.objects.of(runs[0].tenant_id).filter(
-            run__in=list(recorded), type="action", state=RunStep.State.DONE
-        )
-        for run_id, path, op, output in rows.values_list("run_id", "path", "op", "output"):
-            recorded[run_id][path] = (op, output or {})
-    return [
-        Sample(
-            run.trigger,
-            run.data.input,
-            run.ticket if "event" in run.data.input else None,
-            str(run.public_id),
-            recorded[run.pk],
-        )
-        for run in runs
-    ]
+def _sample_of(run: Run) -> Sample:
+    """Return a run's event with the answers that its calls got; built-in steps are executed anew."""
+    anew = [one.op for one in catalog.every() if one.builtin and one.waits is None]
+    rows = RunStep.objects.of(run.tenant_id).filter(run=run, type="action", state=RunStep.State.DONE)
+    answers = rows.exclude(op__in=anew).values_list("path", "op", "output")
+    return Sample(
+        run.trigger,
+        run.data.input,
+        run.ticket if "event" in run.data.input else None,
+        str(run.public_id),
+        {path: (op, output) for path, op, output in answers if output is not None},
+    )
 
 
 # --- trying -------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def send(run: Run, step_id: str, rendered: dict[str, Any], connection: str) -> E
 def call(run: Run, reference: str, inputs: dict[str, Any]) -> Enqueued:
     """Start another automation of the tenant, by name or id; `inputs` are its parameters by name.
 
-    Raises TerminalError: `missing.automation`, `automation.paused`, `input.invalid` or `limit.depth`.
+    Raises TerminalError: `missing.automation`, `automation.paused`, `input.invalid` or `limit.actions`.
     """
     callee = _callee(run, reference)
     if loopguard.is_too_deep(run):
@@ -89,9 +89,12 @@ def outcome(run: Run, public_id: str) -> dict[str, Any] | None:
 
 
 def cancel_callees(run: Run) -> None:
-    """Cancel what a cancelled run called and waits for, and ask what is running to stop."""
-    living = Run.objects.of(run.tenant_id).filter(caused_by=run, trigger=Run.Trigger.CALL, finished_at=None)
-    for callee in living:
+    """Cancel the run that a cancelled one waits for, or ask it to stop; what nobody waits for goes on."""
+    awaited = RunStep.objects.of(run.tenant_id).filter(
+        run=run, op="flow/call", state=RunStep.State.WAITING
+    )
+    for output in awaited.values_list("output", flat=True):
+        callee = Run.objects.of(run.tenant_id).get(public_id=output["runId"])
         if states.cancel(callee):
             cancel_callees(callee)
             outcomes.note_end(callee)
@@ -100,18 +103,10 @@ def cancel_callees(run: Run) -> None:
 
 
 def _callee(run: Run, reference: str) -> Automation:
-    owned = Automation.objects.of(run.tenant_id).select_related("published")
-    found = list(owned.filter(name=reference)[:2])
-    if len(found) == 1:
-        return found[0]
-    by_id = (
-        [automation for automation in owned if str(automation.public_id) == reference] if not found else []
-    )
-    if by_id:
-        return by_id[0]
-    raise TerminalError(
-        "missing.automation", f"There is no automation {reference!r}, or more than one of that name."
-    )
+    callee: Automation | None = Automation.objects.of(run.tenant_id).select_related("published").named(reference)
+    if callee is None:
+        raise TerminalError("missing.automation", f"There is no automation {reference!r}.")
+    return callee
 
 
 def _parameters(run: Run, tree: dict[str, Any], inputs: dict[str, Any]) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Variables(Mapping[str, Any]):
         self._run = run
         self._names: dict[str, Any] = {}
         self._owners: dict[str, str] = {}
-        self._ticket: dict[str, Any] | None = None
+        self._ticket: Ticket | None = None
         if "body" in given:
             self._names.update({"_body": given["body"], "_headers": given.get("headers") or {}})
             self._names.update(given.get("params") or {})
@@ -48,7 +48,7 @@ class Variables(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name == "ticket" and self._run.ticket_id is not None:
-            return self._present_ticket()
+            return representation(self._present_ticket())
         return self._names[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -79,8 +79,15 @@ class Variables(Mapping[str, Any]):
                 self._names[name] = value
                 self._owners[name] = step_id
 
-    def _present_ticket(self) -> dict[str, Any]:
+    def ticket_fields(self) -> list[dict[str, Any]]:
+        """Return the custom fields that the present type of the run's ticket defines; none without a type."""
+        if self._run.ticket_id is None:
+            return []
+        type_ = self._present_ticket().type
+        return list(type_.fields) if type_ else []
+
+    def _present_ticket(self) -> Ticket:
         if self._ticket is None:
             tickets = Ticket.objects.of(self._run.tenant).select_related("type", "assignee", "group")
-            self._ticket = representation(tickets.get(pk=self._run.ticket_id))
+            self._ticket = tickets.get(pk=self._run.ticket_id)
         return self._ticket

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -18,7 +18,7 @@ from automations.steps import ActionStep, Step, walk
 from automations.tree import Tree
 from connectors.catalog import Operation, Repeat, Shape
 from csbot.lib import metrics
-from csbot.lib.errors import RunError, Snooze, UncertainError
+from csbot.lib.errors import RunError, Snooze, TerminalError, UncertainError
 from runtime import services
 from runtime.execution import calls
 from runtime.execution.context import RunCall, Variables
@@ -36,8 +36,16 @@ class Cancelled(Exception):
     """A person asked to cancel the run."""
 
 
-class Draining(Exception):
-    """This worker shuts down; the run is handed back at a step boundary."""
+class HandedBack(Exception):
+    """This worker shuts down or the quantum is over; another claim goes on at this step boundary."""
+
+
+# Reasons of waiting that may last a day altogether, and no longer (SPEC sections 5.3 and 10).
+LIMIT_REASONS = frozenset({"rate", "concurrency", "breaker"})
+LONGEST_WAIT = timedelta(hours=24)
+# A run that executes for this long gives its slot back at the next step, so that long trees yield to others and a
+# claim loop ends long before Celery's time limit.
+QUANTUM_SECONDS = 60.0
 
 
 class Executor(Walker):
@@ -62,6 +70,10 @@ class Executor(Walker):
         self._claimed = claimed
         self._heartbeat = heartbeat
         self._asks_final = is_final
+        self._claimed_at = time.monotonic()
+        self.has_progressed = False
+        self._is_sent = False
+        self.journal.is_cancel_requested = run.cancel_requested
         self._sent: dict[str, Any] = run.data.input if run.trigger == Run.Trigger.SEND else {}
 
     def execute(self) -> None:
@@ -83,10 +95,10 @@ class Executor(Walker):
     def _between_steps(self) -> None:
         self._heartbeat.check()
         self._variables.forget_ticket()
-        if draining.has_begun():
-            raise Draining
         if self.journal.is_cancel_requested:
             raise Cancelled
+        if draining.has_begun() or time.monotonic() - self._claimed_at > QUANTUM_SECONDS:
+            raise HandedBack
 
     def _is_final(self, error: RunError) -> bool:
         return self._asks_final(error)
@@ -111,13 +123,19 @@ class Executor(Walker):
         self, step: ActionStep, place: Place, operation: Operation, inputs: Shape, rendered: dict[str, Any]
     ) -> dict[str, Any]:
         begun = time.monotonic()
-        with transaction.atomic():
-            self.journal.is_cancel_requested |= states.hold(self._claimed)
-            call = self._call(step, place, operation, None)
-            outputs = operation.function(call, inputs).model_dump(by_alias=True)
-            self.journal.write(
-                place, State.DONE, input=rendered, output=outputs, duration_ms=_milliseconds_since(begun)
-            )
+        ticket = self.run.ticket
+        try:
+            with transaction.atomic():
+                self.journal.is_cancel_requested |= states.hold(self._claimed)
+                call = self._call(step, place, operation, None)
+                outputs = operation.function(call, inputs).model_dump(by_alias=True)
+                self.journal.write(
+                    place, State.DONE, input=rendered, output=outputs, duration_ms=_milliseconds_since(begun)
+                )
+        except Exception:
+            # What the step adopted was rolled back with it.
+            self.run.ticket = ticket
+            raise
         return outputs
 
     def _wait(
@@ -164,6 +182,9 @@ class Executor(Walker):
                 "The worker died while this call was under way; whether it arrived is unknown.",
             )
         self.journal.write(place, State.STARTED, key=call.idempotency_key, input=rendered)
+        if self.journal.is_cancel_requested:
+            self.journal.write(place, State.WAITING, key=call.idempotency_key, input=rendered)
+            raise Cancelled
         self._heartbeat.check()
         self._heartbeat.expect_end_by(call.deadline)
         begun = time.monotonic()
@@ -171,12 +192,18 @@ class Executor(Walker):
             outputs = operation.function(call, inputs).model_dump(by_alias=True)
         except UncertainError as error:
             raise self._unknown(place, rendered, call, error.detail, error) from error
-        except Snooze:
+        except Snooze as snooze:
             # Nothing was sent, or the service said that it did not process it.
+            self._expect_short_wait(snooze)
             self.journal.write(place, State.WAITING, key=call.idempotency_key, input=rendered)
+            raise
+        except TerminalError as error:
+            # The service did it, but its answer is too large to keep: a later retry has to ask a person.
+            self._is_sent = repeat is Repeat.ONCE and error.code == "limit.size"
             raise
         finally:
             self._heartbeat.expect_end_by(None)
+        self._is_sent = repeat is Repeat.ONCE
         self.journal.write(
             place,
             State.DONE,
@@ -185,7 +212,25 @@ class Executor(Walker):
             output=outputs,
             duration_ms=_milliseconds_since(begun),
         )
+        self._is_sent = False
+        self.has_progressed = True
         return outputs
+
+    def _failed_state(self) -> str:
+        """A step that was sent and may not be sent again stays unknown, whatever else made it fail."""
+        was_sent, self._is_sent = self._is_sent, False
+        return State.UNKNOWN if was_sent else State.FAILED
+
+    def _expect_short_wait(self, snooze: Snooze) -> None:
+        """Raise TerminalError `limit.wait` when the run has waited for its limits for a day without getting on."""
+        since = self.run.waiting_since
+        if snooze.reason not in LIMIT_REASONS or since is None or self.has_progressed:
+            return
+        if states.database_now() - since > LONGEST_WAIT:
+            raise TerminalError(
+                "limit.wait",
+                f"The run waited for 24 hours ({snooze.reason}) and was stopped; nothing was sent meanwhile.",
+            )
 
     def _unknown(
         self,

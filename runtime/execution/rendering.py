@@ -21,6 +21,8 @@ from csbot.lib.errors import TerminalError
 from runtime.execution.context import Variables
 from runtime.models import Run
 
+# Length of the column that keeps an idempotency key; services take less, often 255.
+MAX_KEY = 500
 # What a condition may ask a ticket for by its plain name (SPEC section 3.2).
 TICKET_FIELDS = ("status", "type", "tags", "closed", "assignee", "group", "title")
 
@@ -65,8 +67,10 @@ class Rendering:
             return None
         self._expect_arrived(template, "idempotencyKey")
         key = self.value(template)
-        if not isinstance(key, str | int) or key == "" or isinstance(key, bool):
-            raise TerminalError("input.invalid", "`idempotencyKey` has to be a text that is not empty.")
+        if not isinstance(key, str | int) or isinstance(key, bool) or not 0 < len(str(key)) <= MAX_KEY:
+            raise TerminalError(
+                "input.invalid", f"`idempotencyKey` has to be a text of 1 to {MAX_KEY} characters."
+            )
         return str(key)
 
     def rules(self, rules: Sequence[Rule]) -> list[Rule]:
@@ -86,8 +90,7 @@ class Rendering:
         return Found(self._lookup(field_id))
 
     def _of_ticket(self, ticket: Mapping[str, Any], field_id: str) -> Found | None:
-        type_ = self._run.ticket.type if self._run.ticket else None
-        for definition in type_.fields if type_ else []:
+        for definition in self._variables.ticket_fields():
             if definition["id"] == field_id:
                 value = ticket["fields"].get(definition["key"], MISSING)
                 return Found(value, definition["type"], definition["key"])

@@ -64,6 +64,10 @@ class Walker(ABC):
     def _is_final(self, error: RunError) -> bool:
         """Whether a failed attempt is the last one."""
 
+    def _failed_state(self) -> str:
+        """Return the state of the row of a step that failed just now."""
+        return State.FAILED
+
     @abstractmethod
     def _built_in(
         self, step: ActionStep, place: Place, operation: Operation, inputs: Shape, rendered: dict[str, Any]
@@ -175,7 +179,9 @@ class Walker(ABC):
             outputs = self._attempt(step, place)
         except (RetryableError, TerminalError) as error:
             if step.on_error == "fail" or not self._is_final(error):
-                self.journal.write(place, State.FAILED, message=error.detail, input=error.trace.get("input"))
+                self.journal.write(
+                    place, self._failed_state(), message=error.detail, input=error.trace.get("input")
+                )
                 raise
             failure = {"message": error.detail, "code": error.code}
             self.journal.write(

@@ -1,7 +1,7 @@
-"""One claimed run from claim to outcome: execute, then settle with one guarded UPDATE.
+"""One claimed run from claim to outcome: execute, then settle (`runtime.execution.settle`).
 
-Settling and founding the incident commit together. The only broad `except` of csbot is here: an unexpected exception
-is a fault in code, which does not pass in a minute, so the run fails with code `bug` and the trace for staff.
+The only broad `except` of a run's life is here: an unexpected exception is a fault in code, which does not pass in a
+minute, so the run fails with code `bug` and the trace for staff.
 """
 
 from __future__ import annotations
@@ -10,32 +10,22 @@ import logging
 import random
 import time
 import traceback
-from datetime import timedelta
-from typing import Any
 
-from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import InterfaceError, OperationalError, connection
 
 from automations import services as automations
 from automations.models import Automation
-from csbot.lib import metrics
-from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError, UncertainError
+from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError
 from runtime import outcomes
-from runtime.execution import calls, retry
+from runtime.execution import settle
 from runtime.execution.context import current_run
-from runtime.execution.executor import Cancelled, Draining, Executor
+from runtime.execution.executor import Cancelled, Executor, HandedBack
 from runtime.models import Run
 from runtime.queue import states
 from runtime.queue.heartbeat import Heartbeat
 from runtime.queue.states import Claimed, Fenced
 
 logger = logging.getLogger(__name__)
-
-# SPEC section 5.3 and 10: how long a run may wait for a limit or a closed connection altogether.
-LONGEST_WAIT = timedelta(hours=24)
-LIMIT_REASONS = {"rate", "concurrency", "breaker"}
-# A snooze is spread a little, so that what waits for one thing does not come back all at once.
-SNOOZE_JITTER_SECONDS = 1.0
 
 
 def run_one(claimed: Claimed) -> None:
@@ -45,39 +35,41 @@ def run_one(claimed: Claimed) -> None:
     """
     try:
         with Heartbeat(claimed) as heartbeat:
-            _execute(claimed, heartbeat)
+            _run(claimed, heartbeat)
     except Fenced:
         logger.warning("Run %s is not ours any more (claim %s); forgotten.", claimed.run_id, claimed.claim_no)
     except (OperationalError, InterfaceError) as error:
         _give_back(claimed, error)
 
 
-def _execute(claimed: Claimed, heartbeat: Heartbeat) -> None:
+def _run(claimed: Claimed, heartbeat: Heartbeat) -> None:
     run = Run.objects.select_related(*outcomes.TOLD).get(pk=claimed.run_id)
     executor: Executor | None = None
     token = current_run.set(run)
     try:
-        _refuse_paused(run)
-        tree = automations.tree_of(run.version)
-        executor = Executor(run, claimed, tree, heartbeat, lambda error: _next_attempt(run, error) is None)
-        executor.execute()
-    except (Fenced, OperationalError, InterfaceError):
+        try:
+            _refuse_paused(run)
+            tree = automations.tree_of(run.version)
+            executor = Executor(
+                run, claimed, tree, heartbeat, lambda error: settle.next_attempt(run, error) is None
+            )
+            executor.execute()
+        except Cancelled:
+            settle.cancel(run, claimed, executor)
+        except HandedBack:
+            assert executor is not None
+            settle.hand_back(run, claimed, executor)
+        except Snooze as snooze:
+            assert executor is not None
+            settle.wait(run, claimed, executor, snooze)
+        except RunError as error:
+            settle.error(run, claimed, executor, error)
+        else:
+            settle.complete(run, claimed, executor)
+    except Fenced:
         raise
-    except Draining:
-        _hit(states.release(claimed))
-    except Cancelled:
-        _cancel(run, claimed, executor)
-    except Snooze as snooze:
-        _snooze(run, claimed, executor, snooze)
-    except RunError as error:
-        _settle_error(run, claimed, executor, error)
     except Exception as error:
-        trace = {"traceback": traceback.format_exc()}
-        bug = TerminalError("bug", f"{type(error).__name__}: an unexpected fault in csbot.", trace=trace)
-        logger.exception("Run %s met an unexpected fault.", run.public_id)
-        _settle_error(run, claimed, executor, bug)
-    else:
-        _complete(run, claimed, executor)
+        settle.error(run, claimed, executor, _unexpected(run, error))
     finally:
         current_run.reset(token)
 
@@ -89,69 +81,17 @@ def _refuse_paused(run: Run) -> None:
         )
 
 
-def _cancel(run: Run, claimed: Claimed, executor: Executor | None) -> None:
-    with transaction.atomic():
-        _hit(states.cancel_claimed(claimed, _actions(executor)))
-        calls.cancel_callees(run)
-        outcomes.note_end(run)
-    metrics.runs_ended.labels("cancelled").inc()
-
-
-def _complete(run: Run, claimed: Claimed, executor: Executor) -> None:
-    with transaction.atomic():
-        _hit(states.complete(claimed, _actions(executor)))
-        outcomes.note_passed(run)
-        outcomes.note_end(run)
-    metrics.runs_ended.labels("done").inc()
-
-
-def _settle_error(run: Run, claimed: Claimed, executor: Executor | None, error: RunError) -> None:
-    place = executor.place if executor else None
-    if isinstance(error, UncertainError):
-        record = outcomes.record_of(error, place, is_retried=False)
-        with transaction.atomic():
-            _hit(states.review(claimed, record, _actions(executor)))
-            states.point_to_incident(run.pk, outcomes.found_incident(run, error, place))
-            states.call_line(run.order_key)
-        metrics.runs_ended.labels("review").inc()
-        return
-    due_at = _next_attempt(run, error)
-    record = outcomes.record_of(error, place, is_retried=due_at is not None)
-    attempts = run.attempts + (1 if isinstance(error, RetryableError) else 0)
-    if due_at is not None:
-        _hit(states.retry_at(claimed, due_at, record, _actions(executor), attempts=attempts))
-        return
-    with transaction.atomic():
-        _hit(states.fail(claimed, record, _actions(executor), attempts=attempts))
-        states.point_to_incident(run.pk, outcomes.found_incident(run, error, place))
-        outcomes.note_end(run)
-    metrics.runs_ended.labels("failed").inc()
-
-
-def _next_attempt(run: Run, error: RunError) -> Any:
-    if not isinstance(error, RetryableError):
-        return None
-    return retry.decide(error, run.attempts + 1, states.database_now(), settings.CSBOT_BACKOFF)
-
-
-def _snooze(run: Run, claimed: Claimed, executor: Executor | None, snooze: Snooze) -> None:
-    now = states.database_now()
-    is_limit = snooze.reason in LIMIT_REASONS
-    if is_limit and run.waiting_since and now - run.waiting_since > LONGEST_WAIT:
-        waited = TerminalError(
-            "limit.wait",
-            f"The run waited for 24 hours ({snooze.reason}) and was stopped; nothing was sent meanwhile.",
-        )
-        _settle_error(run, claimed, executor, waited)
-        return
-    if snooze.until is None and snooze.seconds is None:
-        _hit(states.block(claimed, _actions(executor)))
-        states.unblock_caller(run.pk)
-        return
-    until = snooze.until or now + timedelta(seconds=snooze.seconds or 1.0)
-    if is_limit:
-        until += timedelta(seconds=random.random() * SNOOZE_JITTER_SECONDS)
-    _hit(states.snooze(claimed, snooze.reason, until, _actions(executor)))
+def _unexpected(run: Run, error: Exception) -> RunError:
+    """Return what an unexpected exception means for the run; raise it again when the database is gone."""
+    trace = {"traceback": traceback.format_exc()}
+    if isinstance(error, OperationalError | InterfaceError):
+        if not connection.is_usable():
+            raise error
+        # A deadlock or a timeout of a statement or a lock: the server is there and may do it the next time.
+        logger.warning("Run %s met %s", run.public_id, error)
+        return RetryableError("storage", "The database did not finish a statement in time.", trace=trace)
+    logger.exception("Run %s met an unexpected fault.", run.public_id)
+    return TerminalError("bug", f"{type(error).__name__}: an unexpected fault in csbot.", trace=trace)
 
 
 def _give_back(claimed: Claimed, error: Exception) -> None:
@@ -169,12 +109,3 @@ def _give_back(claimed: Claimed, error: Exception) -> None:
                 raise
             time.sleep(pause * (1 + random.random() / 4))
             pause = min(pause * 2, 5.0)
-
-
-def _actions(executor: Executor | None) -> int:
-    return len(executor.journal) if executor else 0
-
-
-def _hit(was_ours: bool) -> None:
-    if not was_ours:
-        raise Fenced

@@ -20,8 +20,6 @@ from runtime.queue.states import Claimed
 READY_LIST_SECONDS = 0.4
 # Tenants of one refresh; the next one goes on after the last of them, round robin at constant cost.
 READY_LIST_SIZE = 64
-# Tenants tried in one claim before it gives up; each costs one short statement.
-CANDIDATES = 4
 # A worker process that was not seen for this many heartbeats has no slots.
 SLOTS_SEEN_HEARTBEATS = 3
 
@@ -36,9 +34,9 @@ WITH RECURSIVE t AS (
 ),
 seen AS MATERIALIZED (SELECT tenant_id FROM t WHERE tenant_id IS NOT NULL LIMIT %(size)s),
 busy AS MATERIALIZED (SELECT tenant_id, count(*) AS n FROM runtime_run WHERE status = 1 GROUP BY 1)
-SELECT s.tenant_id, coalesce(b.n, 0), o.max_parallel_runs
+SELECT s.tenant_id, coalesce(b.n, 0), o.max_parallel_runs, o.suspended_at IS NOT NULL
 FROM seen s JOIN tickets_tenant o ON o.id = s.tenant_id LEFT JOIN busy b ON b.tenant_id = s.tenant_id
-WHERE o.suspended_at IS NULL
+ORDER BY s.tenant_id
 """
 
 
@@ -65,16 +63,24 @@ class Claimer:
 
     def next_run(self) -> Claimed | None:
         """Claim the fairest ready run. None: nothing that may run now was found."""
-        for attempt in (0, 1):
-            if attempt or time.monotonic() - self._read_at > READY_LIST_SECONDS:
-                self._refresh()
-            for candidate in self._in_order()[:CANDIDATES]:
-                claimed = self._claim_of(candidate)
-                if claimed:
-                    self._served_at[candidate.tenant_id] = time.monotonic()
-                    candidate.running += 1
-                    return claimed
-                self._ready.remove(candidate)
+        is_fresh = time.monotonic() - self._read_at > READY_LIST_SECONDS
+        if is_fresh:
+            self._refresh()
+        claimed = self._claim_fairest()
+        if claimed is None and not is_fresh:
+            self._refresh()
+            claimed = self._claim_fairest()
+        return claimed
+
+    def _claim_fairest(self) -> Claimed | None:
+        for candidate in self._in_order():
+            # By the list a tenant at its cap costs no statement, so it cannot keep others from their turn.
+            claimed = self._claim_of(candidate) if candidate.running < self._cap(candidate) else None
+            if claimed:
+                self._served_at[candidate.tenant_id] = time.monotonic()
+                candidate.running += 1
+                return claimed
+            self._ready.remove(candidate)
         return None
 
     def has_more(self) -> bool:
@@ -89,21 +95,24 @@ class Claimer:
         )
 
     def _refresh(self) -> None:
-        self._ready = self._read(self._after)
-        if not self._ready and self._after:
-            self._ready = self._read(0)
+        rows = self._read(self._after)
+        if not rows and self._after:
+            self._after = 0
+            rows = self._read(0)
+        self._ready = [Candidate(*row[:3]) for row in rows if not row[3]]
         # Asked of the list as it was read: a tenant at its cap leaves the list but has work due all the same.
-        self._is_one_tenant = len(self._ready) < 2 and not self._after
-        self._after = self._ready[-1].tenant_id if len(self._ready) == READY_LIST_SIZE else 0
+        self._is_one_tenant = len(self._ready) < 2 and not self._after and len(rows) < READY_LIST_SIZE
+        self._after = rows[-1][0] if len(rows) == READY_LIST_SIZE else 0
         self._slots = all_slots()
         self._read_at = time.monotonic()
         if len(self._served_at) > 10_000:
             self._served_at.clear()
 
-    def _read(self, after: int) -> list[Candidate]:
+    def _read(self, after: int) -> list[tuple[int, int, int | None, bool]]:
         with connection.cursor() as cursor:
             cursor.execute(READY_TENANTS, {"after": after, "size": READY_LIST_SIZE})
-            return sorted((Candidate(*row) for row in cursor.fetchall()), key=lambda c: c.tenant_id)
+            rows: list[tuple[int, int, int | None, bool]] = cursor.fetchall()
+            return rows
 
     def _cap(self, candidate: Candidate) -> int:
         """SPEC section 5.2: a hard cap when set, else half of all slots beside others, all but one alone."""
@@ -113,7 +122,8 @@ class Claimer:
 
     def _claim_of(self, candidate: Candidate) -> Claimed | None:
         cap = self._cap(candidate)
-        if candidate.running + settings.CSBOT_SLOTS < cap:
+        # Within one list every slot of the installation may have claimed for this tenant.
+        if candidate.running + self._slots < cap:
             return states.claim(candidate.tenant_id, self.worker)
         with transaction.atomic(), connection.cursor() as cursor:
             # Try-lock, never wait: a claim that waits holds a slot. A lost race heals at the next claim.

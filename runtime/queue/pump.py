@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import redis
 from django.conf import settings
-from django.db import DatabaseError, connection
+from django.db import connection
 from kombu.exceptions import OperationalError as BrokerError
 
 from runtime.queue import rescue, states
@@ -79,9 +79,10 @@ class Duties:
                 if time.monotonic() >= next_beat:
                     self._be_seen()
                     rescue.sweep()
-                    states.call_waiting_lines()
+                    states.call_waiting()
                     next_beat = time.monotonic() + settings.CSBOT_HEARTBEAT / 2
                 pump(publisher)
-            except DatabaseError as error:
-                logger.warning("The database did not answer: %s", error)
+            except Exception as error:
+                # The one broad net of this thread: whatever happens, the next second is another chance.
+                logger.warning("The duties of this worker were not done: %s", error)
                 connection.close()

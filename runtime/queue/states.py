@@ -25,8 +25,6 @@ from runtime.models import Run
 from runtime.queue import wake
 
 Status = Run.Status
-ENDED = (Status.DONE, Status.FAILED, Status.CANCELLED)
-QUEUED = (Status.READY, Status.SCHEDULED, Status.BLOCKED)
 
 
 class Fenced(Exception):
@@ -65,7 +63,7 @@ inserted AS (
   SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, %(status)s,
          %(wait_reason)s, %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
          %(order_key)s, coalesce(%(order_place)s, given.id), %(order_holds)s,
-         CASE WHEN %(status)s = 0 THEN clock_timestamp() END,
+         CASE WHEN %(status)s IN (0, 2) THEN clock_timestamp() + make_interval(secs => %(delay)s) END,
          false, 0, %(caused_by)s, %(depth)s, %(rerun_of)s, clock_timestamp()
   FROM given WHERE %(sha256)s::bytea IS NULL OR EXISTS (SELECT 1 FROM delivered)
   ON CONFLICT (dedup_key) WHERE status IN (0, 1, 2, 3) AND dedup_key IS NOT NULL DO NOTHING
@@ -119,6 +117,7 @@ def enqueue(
     rerun_of: Run | None = None,
     line: Line | None = None,
     delivery: DeliveryIdentity | None = None,
+    delay_seconds: float = 0.0,
     raw: bytes | None = None,
     content_type: str = "",
 ) -> Enqueued | None:
@@ -142,8 +141,9 @@ def enqueue(
                 "caused_by": caused_by.pk if caused_by else None,
                 "depth": caused_by.depth + 1 if caused_by else 1,
                 "rerun_of": rerun_of.pk if rerun_of else None,
-                "status": Status.BLOCKED if line else Status.READY,
-                "wait_reason": "order" if line else "",
+                "status": Status.BLOCKED if line else Status.SCHEDULED if delay_seconds else Status.READY,
+                "wait_reason": "order" if line else "wait" if delay_seconds else "",
+                "delay": delay_seconds,
                 "order_key": line.key if line else None,
                 "order_place": line.place if line else None,
                 "order_holds": line.holds if line else True,
@@ -283,15 +283,21 @@ def retry_at(
     )
 
 
-def snooze(claimed: Claimed, reason: str, due_at: datetime, actions: int) -> bool:
+def snooze(
+    claimed: Claimed, reason: str, due_at: datetime, actions: int, *, is_limit: bool = False, begins: bool = False
+) -> bool:
     """running -> scheduled without using up an attempt. False: not ours any more.
 
-    `waiting_since` keeps the beginning of an unbroken wait for a limit, which may last 24 h (SPEC section 5.3).
+    `waiting_since` keeps the beginning of an unbroken wait for limits, which may last 24 h (SPEC section 5.3);
+    `begins`: the run has got on since the last one.
     """
     return _ours(
         claimed,
         "status = 2, due_at = %(due_at)s, wait_reason = %(reason)s, actions = %(actions)s, "
-        "waiting_since = coalesce(waiting_since, clock_timestamp())",
+        "waiting_since = CASE WHEN NOT %(is_limit)s THEN NULL WHEN %(begins)s THEN clock_timestamp() "
+        "ELSE coalesce(waiting_since, clock_timestamp()) END",
+        is_limit=is_limit,
+        begins=begins,
         due_at=due_at,
         reason=reason,
         actions=actions,
@@ -303,12 +309,18 @@ def block(claimed: Claimed, actions: int) -> bool:
     return _ours(claimed, "status = 3, wait_reason = 'wait', actions = %(actions)s", actions=actions)
 
 
+# The run that a blocked one waits for, by the row of its waiting step, while it has not ended.
+AWAITED = """
+SELECT 1 FROM runtime_runstep step JOIN runtime_run callee ON callee.public_id = (step.output ->> 'runId')::uuid
+WHERE step.run_id = runtime_run.id AND step.op = 'flow/call' AND step.state = 'waiting' AND callee.finished_at IS NULL
+"""
+
+
 def unblock_caller(run_id: int) -> bool:
     """blocked -> ready as soon as every run that it called and waits for has ended. False: it still waits."""
     is_unblocked = _update(
         READY,
-        "status = 3 AND wait_reason = 'wait' AND NOT EXISTS (SELECT 1 FROM runtime_run callee "
-        "WHERE callee.caused_by_id = %(run)s AND callee.trigger = 'call' AND callee.finished_at IS NULL)",
+        f"status = 3 AND wait_reason = 'wait' AND NOT EXISTS ({AWAITED})",
         {"run": run_id},
     )
     if is_unblocked:
@@ -412,13 +424,19 @@ def call_line(key: str | None) -> None:
         transaction.on_commit(lambda: _next_in_line(key))
 
 
-def call_waiting_lines() -> None:
-    """Call every line in which somebody waits; the safety net of `call_line`."""
+def call_waiting() -> None:
+    """Let go on who waits for a line or for a callee's end; the safety net of `call_line` and `unblock_caller`."""
     with connection.cursor() as cursor:
         cursor.execute(WAITING_LINES)
         keys = [row[0] for row in cursor.fetchall()]
     for key in keys:
         _next_in_line(key)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE runtime_run SET {READY} WHERE status = 3 AND wait_reason = 'wait' AND NOT EXISTS ({AWAITED})"
+        )
+        if cursor.rowcount:
+            wake.notify()
 
 
 def _next_in_line(key: str) -> None:

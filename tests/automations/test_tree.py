@@ -412,7 +412,7 @@ ACTIONS = st.builds(
     st.dictionaries(st.text(max_size=3), DATA, max_size=2),
     st.none() | st.just("shop"),
     st.sampled_from(["fail", "continue"]),
-    st.none() | st.integers(1, 3600),
+    st.none() | st.integers(1, 600),
     st.booleans(),
 )
 STEPS = st.recursive(

@@ -101,7 +101,7 @@ def test_a_line_whose_caller_died_is_called_by_the_pump(start):
     assert claimed.run_id == first.pk
     states.complete(claimed, 0)
     assert status(later) == "queued order"
-    states.call_waiting_lines()
+    states.call_waiting()
     assert status(later) == "queued"
 
 

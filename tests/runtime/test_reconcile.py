@@ -224,10 +224,9 @@ class TestTicketEvents:
         ]
         TicketEvent.objects.bulk_create(copies, batch_size=1000)
         TicketEvent.objects.filter(kind="comment").update(at=day.begins - timedelta(days=30))
-        run = Run.objects.get()
         long_ago = day.begins - timedelta(days=30)
         Run.objects.bulk_create(
-            Run(tenant=shop, automation=automation, version=run.version, trigger="webhook", status=4,
+            Run(tenant=shop, automation=automation, version=automation.published, trigger="webhook", status=4,
                 finished_at=long_ago, created_at=long_ago)
             for _ in range(3000)
         )  # fmt: skip

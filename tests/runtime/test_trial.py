@@ -91,3 +91,13 @@ def test_a_run_without_its_event_is_left_out(api, shop, publish, enqueue):
 def test_an_event_of_nothing_says_nothing_of_branches(api, draft, shop):
     answer = api(shop).post(address(draft([STOP])), {"last": 10}).json()
     assert answer == {"runs": [], "differences": [], "neverTaken": []}
+
+
+@pytest.mark.parametrize(("limit", "value"), [("LONGEST_SECONDS", -1.0), ("MOST_STEPS", -1)])
+def test_what_does_not_fit_into_one_test_is_counted(api, shop, publish, enqueue, monkeypatch, limit, value):
+    automation = publish(shop, [STOP])
+    for _ in range(3):
+        enqueue(automation, {})
+    monkeypatch.setattr(f"runtime.trial.{limit}", value)
+    answer = api(shop).post(address(automation), {"last": 10}).json()
+    assert (answer["runs"], answer["notTried"]) == ([], 3)

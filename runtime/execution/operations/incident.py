@@ -43,7 +43,7 @@ def create(call: RunCall, inputs: CreateInputs) -> CreateOutputs:
     detail = inputs.detail if isinstance(inputs.detail, dict) else {"detail": inputs.detail}
     incident = incidents.open_incident(
         run.tenant,
-        cause=f"{run.automation.public_id}/incident/{inputs.cause or inputs.title}"[:300],
+        cause=f"{run.automation.public_id}/incident/{inputs.cause or inputs.title}",
         code=outcomes.OPENED_BY_STEP,
         params={},
         title=inputs.title,
