@@ -181,7 +181,13 @@ def pause(automation: Automation, actor: Actor) -> Automation:
 
 def resume(automation: Automation, actor: Actor) -> Automation:
     """Let a paused automation go on; one that is active stays so. Raises RequestRefused 409 for a draft."""
-    return _set_state(automation, actor, Automation.State.ACTIVE, "resumed")
+    with transaction.atomic():
+        resumed = _set_state(automation, actor, Automation.State.ACTIVE, "resumed")
+        # What the clock would have started during the pause is not made up for.
+        Trigger.objects.of(resumed.tenant_id).filter(automation=resumed, kind="schedule").update(
+            next_due_at=_first_due_at(resumed.published.tree, resumed.tenant) if resumed.published else None
+        )
+        return resumed
 
 
 def rotate_token(automation: Automation, actor: Actor, *, overlap_seconds: int = OVERLAP_SECONDS) -> str:
@@ -350,17 +356,17 @@ def _set_trigger(row: Automation) -> None:
     kind = row.draft["trigger"]["kind"]
     Trigger.objects.of(row.tenant_id).update_or_create(
         automation=row,
-        defaults={"tenant_id": row.tenant_id, "kind": kind, "next_due_at": _first_due_at(row)},
+        defaults={"tenant_id": row.tenant_id, "kind": kind, "next_due_at": _first_due_at(row.draft, row.tenant)},
     )
 
 
-def _first_due_at(row: Automation) -> Any:
+def _first_due_at(tree: Mapping[str, Any], tenant: Tenant) -> Any:
     """Return when the clock starts it first: a poll now, a schedule at its next local time, anything else never."""
-    trigger = row.draft["trigger"]
+    trigger = tree["trigger"]
     if trigger["kind"] == "poll":
         return Now()
     if trigger["kind"] == "schedule":
-        return schedule.next_at(trigger["cron"], datetime.now(UTC), ZoneInfo(row.tenant.timezone))
+        return schedule.next_at(trigger["cron"], datetime.now(UTC), ZoneInfo(tenant.timezone))
     return None
 
 

@@ -25,7 +25,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 SCHEMES = ("standard", "github", "stripe", "shopify", "shoptet", "woocommerce", "hmac")
 ALGORITHMS = ("sha1", "sha256", "sha384", "sha512")
-EVENTS = ("created", "changed", "slaWarning", "slaBreached")
+EVENTS = ("created", "changed")
 # SPEC section 7.
 MIN_INTERVAL_SECONDS = 10
 # A poll that comes less often than once in 30 days is a schedule.

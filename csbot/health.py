@@ -208,11 +208,16 @@ SELECT ready.n AS ready, scheduled.n AS scheduled, scheduled.overdue, held.block
   (SELECT count(*) FROM runtime_run WHERE status = 1) AS running,
   extract(epoch FROM clock_timestamp() - least(ready.oldest, scheduled.oldest)) AS oldest_due,
   extract(epoch FROM clock_timestamp() - (
-    SELECT min(next_due_at) FROM automations_trigger WHERE next_due_at <= clock_timestamp())) AS trigger_late,
+    SELECT min(t.next_due_at) FROM automations_trigger t
+    JOIN automations_automation a ON a.id = t.automation_id AND a.state = 'active'
+    JOIN tickets_tenant o ON o.id = t.tenant_id AND o.suspended_at IS NULL
+    WHERE t.next_due_at <= clock_timestamp())) AS trigger_late,
   (SELECT count(*) FROM incidents_incident WHERE status IN ('open', 'acknowledged')) AS incidents,
   (SELECT count(*) FROM connectors_connection WHERE closed_until > clock_timestamp()) AS closed
 FROM
-  (SELECT count(*) AS n, (SELECT min(due_at) FROM runtime_run WHERE status = 0) AS oldest
+  (SELECT count(*) AS n, (
+     SELECT r.due_at FROM runtime_run r JOIN tickets_tenant o ON o.id = r.tenant_id AND o.suspended_at IS NULL
+     WHERE r.status = 0 ORDER BY r.due_at LIMIT 1) AS oldest
    FROM runtime_run WHERE status = 0) AS ready,
   (SELECT count(*) AS n, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS overdue,
           min(due_at) FILTER (WHERE due_at <= clock_timestamp()) AS oldest

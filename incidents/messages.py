@@ -23,6 +23,7 @@ ERROR_CODES = (
     "net.timeout",
     "net.tls",
     "net.unknown",
+    "storage",
     "mcp.isError",
     "input.invalid",
     "missing.operation",
@@ -145,6 +146,9 @@ IMPACTS: dict[str, str] = {
     ),
     "net.dns": _("%(service)s cannot be found. Check the address of its connection, then run it again."),
     "net.refused": NOT_AVAILABLE,
+    "storage": _(
+        "Our own storage did not answer in time, not even after repeated attempts. Run it again later."
+    ),
     "net.timeout": _(
         "%(service)s did not answer in time, not even after repeated attempts. Run it again when the service"
         " works."
@@ -226,7 +230,10 @@ def texts(code: str, params: Mapping[str, Any], language: str) -> Texts:
     `several` (true when failures of more than one ticket were counted) and `uncertain` (true when nobody
     knows whether a call happened, so that the run waits for a person). A provider's own codes have its texts.
     """
-    is_uncertain = bool(params.get("uncertain")) or code == "net.unknown"
+    is_uncertain = bool(params.get("uncertain", code == "net.unknown"))
+    if code == "net.unknown" and not is_uncertain:
+        # Repeated as often as it may be and never answered: for the client that is a service that does not answer.
+        code = "net.timeout"
     declared = _of_provider(code)
     if declared and not is_uncertain:
         return Texts(*declared.get(language, declared["en"]))

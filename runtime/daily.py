@@ -14,10 +14,11 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.db.models import OuterRef, Subquery
 
+from csbot.lib import database_clock
 from incidents import services as incidents
 from runtime import reconcile
 from runtime.models import Reconciliation
-from runtime.queue import alone, states
+from runtime.queue import alone
 from runtime.reconcile import Tally
 from tickets.models import Tenant
 
@@ -34,7 +35,7 @@ LISTED = 100
 def reconcile_due() -> int:
     """Compare the days that are due, tenant by tenant, until the tick's time is over; return how many were compared."""
     end_at = time.monotonic() + BUDGET_SECONDS
-    now = states.database_now()
+    now = database_clock.now()
     last = Reconciliation.objects.of(OuterRef("pk")).order_by("-day").values("day")[:1]
     compared = 0
     for tenant in Tenant.objects.filter(suspended_at=None).annotate(last=Subquery(last)).order_by("pk"):

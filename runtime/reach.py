@@ -17,9 +17,8 @@ from django.db import connection
 from automations import cron, schedule
 from automations.cron import Cron
 from automations.models import Automation
-from csbot.lib import json
+from csbot.lib import database_clock, json
 from runtime import trial
-from runtime.queue import states
 from runtime.triggers import clock, tickets
 from tickets.models import Ticket, TicketType
 
@@ -54,7 +53,7 @@ def of(automation: Automation) -> dict[str, Any]:
     draft that is no tree.
     """
     trigger = trial.draft_of(automation).trigger.dump()
-    now = states.database_now()
+    now = database_clock.now()
     zone = ZoneInfo(automation.tenant.timezone)
     today = now.astimezone(zone).date()
     days = [today - timedelta(days=back) for back in reversed(range(DAYS))]

@@ -13,10 +13,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from automations.models import Automation
-from csbot.lib import api
+from csbot.lib import api, database_clock
 from runtime import late, reconcile, silence
 from runtime.models import Reconciliation
-from runtime.queue import states
 from tickets.viewset import TenantViewSet
 
 # A sender's whole day in one body of 1 MiB.
@@ -70,7 +69,7 @@ class ReconciliationViewSet(TenantViewSet):
 
     def list(self, request: Request) -> Response:
         """Answer a day (`?day=`, by default the present one), with what is stuck and who is silent now."""
-        now = states.database_now()
+        now = database_clock.now()
         day = reconcile.day_of(request.tenant, _asked_day(request) or reconcile.today(request.tenant, now))
         return Response(
             {

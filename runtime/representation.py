@@ -12,11 +12,13 @@ from automations.values import MISSING
 from csbot.lib.api import instant_text
 from runtime import messages, services
 from runtime.models import Run, RunData, RunLog, RunStep
+from runtime.queue import claim
 
 # `ahead` counts no further (SPEC section 5.9).
 MOST_AHEAD = 1000
 SHOWN_OF_RULE = ("fieldId", "operator", "value", "actual", "arrived", "met")
 
+OTHERS_DUE = "SELECT EXISTS (SELECT 1 FROM runtime_run WHERE status = 0 AND tenant_id <> %s)"
 AHEAD = """
 SELECT count(*) FROM (
   SELECT 1 FROM runtime_run WHERE tenant_id = %s AND status = 0 AND (priority, id) < (%s, %s) LIMIT %s
@@ -122,12 +124,23 @@ def _waiting(run: Run) -> dict[str, Any] | None:
     if run.tenant.suspended_at is not None:
         return {"reason": "suspended", "until": None, "ahead": None}
     if run.status == Run.Status.READY:
-        return {"reason": "due", "until": None, "ahead": _ahead(run)}
+        return {"reason": _reason_of_ready(run), "until": None, "ahead": _ahead(run)}
     return {
         "reason": run.wait_reason,
         "until": instant_text(run.due_at) if run.due_at else None,
         "ahead": None,
     }
+
+
+def _reason_of_ready(run: Run) -> str:
+    """Say whether the tenant is at its own cap, at its share beside others, or just waits for a slot."""
+    running = Run.objects.of(run.tenant).filter(status=Run.Status.RUNNING).count()
+    with connection.cursor() as cursor:
+        cursor.execute(OTHERS_DUE, [run.tenant_id])
+        is_alone = not cursor.fetchone()[0]
+    if running < claim.cap_of(run.tenant.max_parallel_runs, claim.all_slots(), is_alone=is_alone):
+        return "due"
+    return "tenantCap" if run.tenant.max_parallel_runs is not None or is_alone else "fairness"
 
 
 def _ahead(run: Run) -> int:

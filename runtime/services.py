@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef
 
 from automations import contract
 from automations.models import Automation
-from csbot.lib import json
+from csbot.lib import json, metrics
 from csbot.lib.errors import RequestRefused
 from incidents.models import Incident
 from runtime import outcomes
@@ -167,6 +167,7 @@ def cancel(run: Run, actor: Actor) -> Run:
                 if draw is states.cancel:
                     calls.cancel_callees(run)
                     outcomes.note_end(run)
+                    metrics.runs_ended.labels("cancelled").inc()
                 note(run.tenant_id, run.pk, code, actor=actor.name)
                 return _again(run)
     raise _conflict(run, "Only a run that has not ended can be cancelled")
@@ -190,6 +191,7 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
             unknown.update(state=State.FAILED)
         if decision == "giveUp":
             outcomes.note_end(run)
+            metrics.runs_ended.labels("failed").inc()
         note(run.tenant_id, run.pk, f"run.resolved.{decision}", actor=actor.name)
     return _again(run)
 

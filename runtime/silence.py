@@ -14,10 +14,11 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef
 
+from csbot.lib import database_clock
 from csbot.lib.values import instant_text
 from incidents import services as incidents
 from incidents.models import Incident
-from runtime.queue import alone, findings, states
+from runtime.queue import alone, findings
 from tickets.models import Tenant
 
 CODE = "reconciliation.silence"
@@ -107,7 +108,7 @@ def watch() -> None:
         if not alone.take("silence"):
             return
         findings.sort(SORTED)
-        for one in silent(states.database_now()):
+        for one in silent(database_clock.now()):
             _tell(one)
         waiting = Incident.objects.of(OuterRef("pk")).filter(code=CODE, status__in=incidents.UNRESOLVED)
         for tenant in Tenant.objects.filter(Exists(waiting)):

@@ -21,11 +21,11 @@ from automations.contract import Refusal
 from automations.models import Automation, AutomationVersion
 from automations.tree import Tree, TreeError
 from connectors import catalog
+from csbot.lib import database_clock
 from csbot.lib.errors import RequestRefused
 from runtime.execution.dryrun import DryRun, Row
 from runtime.execution.effects import TicketChange
 from runtime.models import Run, RunData, RunStep
-from runtime.queue import states
 from runtime.triggers.tickets import joined
 from tickets import numbers
 from tickets.models import Ticket
@@ -78,7 +78,7 @@ def test(
     """
     draft = draft_of(automation)
     published = _published_of(automation) if is_compared else None
-    at, end_at = states.database_now(), time.monotonic() + LONGEST_SECONDS
+    at, end_at = database_clock.now(), time.monotonic() + LONGEST_SECONDS
     answer: dict[str, Any] = {"runs": [], "differences": []}
     taken: set[str] = set()
     told = not_tried = 0

@@ -81,7 +81,7 @@ ENGINE_MODELS = {name for name, model in OWN_MODELS.items() if model._meta.app_l
 # Imports that have to wait, each with its reason.
 LATE_IMPORTS = {"csbot/web.py": "Django is loaded by the server's worker process, not by its parent"}
 # The worker settles whatever happens in a run; a thread that must not die has a net of its own.
-BROAD_NETS = {"runtime/execution/worker.py", "runtime/queue/wake.py"}
+BROAD_NETS = {"runtime/execution/worker.py", "runtime/queue/pump.py", "runtime/queue/wake.py"}
 NO_NAMES = {"utils", "helpers", "common", "base", "core", "misc"}
 
 

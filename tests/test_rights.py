@@ -85,6 +85,7 @@ ROUTES = list(routes())
 
 # Bodies with which a request gets as far as looking for its object; {} for all others.
 BODIES = {
+    ("automations", "contract_check"): {"params": []},
     ("tickets", "comment"): {"text": "hello"},
     ("tickets", "assign"): {"person": None},
     ("automations", "draft"): {"trigger": {}, "steps": []},

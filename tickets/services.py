@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from csbot.lib import database_clock
 from csbot.lib.errors import RequestRefused
 from tickets import assignment, edit, numbers, references, workload
 from tickets.events import SYSTEM, Actor, ticket_changed
@@ -331,7 +332,7 @@ def _place(ticket: Ticket, actor: Actor, group: Group, choice: assignment.Choice
     ticket.assignee = Person.objects.of(ticket.tenant_id).get(pk=chosen.person_id) if chosen else None
     edit.settle_line(ticket, before.columns["group_id"])
     if chosen is None and not ticket.closed and ticket.in_line_since is None:
-        ticket.in_line_since = workload.database_now()
+        ticket.in_line_since = database_clock.now()
     _save(ticket, actor, before, code=code, data={"choice": workload.explanation(group, choice)})
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from django.db import connection
 from django.db.models import Count
 
+from csbot.lib import database_clock
 from tickets import assignment
 from tickets.assignment import Candidate, Choice
 from tickets.models import Group, Membership, Tenant, Ticket
@@ -21,13 +21,6 @@ def lock(tenant: Tenant) -> None:
     """Wait until nobody else in the tenant decides who gets work; held to the end of the transaction."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOAD_LOCK, tenant.pk])
-
-
-def database_now() -> datetime:
-    """Return the database's clock, so that absence means the same in every process."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        return cursor.fetchone()[0]
 
 
 def candidates(group: Group, *, without: Ticket) -> list[Candidate]:
@@ -62,7 +55,7 @@ def candidates(group: Group, *, without: Ticket) -> list[Candidate]:
 def choose(group: Group, ticket: Ticket, *, respect_capacity: bool) -> Choice:
     """Return who of `group` gets the ticket, by the numbers of this moment; call it under `lock`."""
     people = candidates(group, without=ticket)
-    return assignment.choose(people, now=database_now(), respect_capacity=respect_capacity)
+    return assignment.choose(people, now=database_clock.now(), respect_capacity=respect_capacity)
 
 
 def is_held_by(group: Group, ticket: Ticket) -> bool:

@@ -17,7 +17,7 @@ from django.db import transaction
 from automations.steps import ActionStep, Step, walk
 from automations.tree import Tree
 from connectors.catalog import Operation, Repeat, Shape
-from csbot.lib import metrics
+from csbot.lib import database_clock, metrics
 from csbot.lib.errors import RunError, Snooze, TerminalError, UncertainError
 from runtime import services
 from runtime.execution import calls
@@ -226,7 +226,7 @@ class Executor(Walker):
         since = self.run.waiting_since
         if snooze.reason not in LIMIT_REASONS or since is None or self.has_progressed:
             return
-        if states.database_now() - since > LONGEST_WAIT:
+        if database_clock.now() - since > LONGEST_WAIT:
             raise TerminalError(
                 "limit.wait",
                 f"The run waited for 24 hours ({snooze.reason}) and was stopped; nothing was sent meanwhile.",

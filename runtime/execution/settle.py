@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
-from csbot.lib import metrics
+from csbot.lib import database_clock, metrics
 from csbot.lib.errors import RetryableError, RunError, Snooze, UncertainError
 from runtime import outcomes
 from runtime.execution import calls, retry
@@ -76,7 +76,7 @@ def wait(run: Run, claimed: Claimed, executor: Executor, snooze: Snooze) -> None
             states.block(claimed, actions)
             transaction.on_commit(lambda: states.unblock_caller(run.pk))
         else:
-            until = snooze.until or states.in_seconds(snooze.seconds or 1.0)
+            until = snooze.until or database_clock.in_seconds(snooze.seconds or 1.0)
             if is_limit:
                 until += timedelta(seconds=random.random() * JITTER_SECONDS)
             states.snooze(
@@ -97,7 +97,7 @@ def next_attempt(run: Run, failure: RunError) -> datetime | None:
     """Return when the run is tried again after this failure, None when it is not."""
     if not isinstance(failure, RetryableError):
         return None
-    return retry.decide(failure, run.attempts + 1, states.database_now(), settings.CSBOT_BACKOFF)
+    return retry.decide(failure, run.attempts + 1, database_clock.now(), settings.CSBOT_BACKOFF)
 
 
 def _review(run: Run, claimed: Claimed, executor: Executor | None, failure: UncertainError) -> None:

@@ -115,10 +115,7 @@ class Claimer:
             return rows
 
     def _cap(self, candidate: Candidate) -> int:
-        """SPEC section 5.2: a hard cap when set, else half of all slots beside others, all but one alone."""
-        if candidate.hard_cap is not None:
-            return candidate.hard_cap
-        return max(1, self._slots - 1) if self._is_one_tenant else max(1, self._slots // 2)
+        return cap_of(candidate.hard_cap, self._slots, is_alone=self._is_one_tenant)
 
     def _claim_of(self, candidate: Candidate) -> Claimed | None:
         cap = self._cap(candidate)
@@ -139,6 +136,16 @@ class Claimer:
             if cursor.fetchone()[0] >= cap:
                 return None
             return states.claim(candidate.tenant_id, self.worker)
+
+
+def cap_of(hard_cap: int | None, slots: int, *, is_alone: bool) -> int:
+    """Return how many runs a tenant may have running (SPEC section 5.2).
+
+    A hard cap when it is set, else half of all slots beside others that have work due, all but one alone.
+    """
+    if hard_cap is not None:
+        return hard_cap
+    return max(1, slots - 1) if is_alone else max(1, slots // 2)
 
 
 def all_slots() -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import connection, transaction
 
+from csbot.lib import metrics
 from csbot.lib.errors import TerminalError
 from runtime import outcomes
 from runtime.models import Run
@@ -57,4 +58,5 @@ def _take_back(proof: str, parameters: dict[str, object]) -> int:
         error = TerminalError("poison", POISON_MESSAGE)
         states.point_to_incident(run.pk, outcomes.found_incident(run, error, None))
         outcomes.note_end(run)
+        metrics.runs_ended.labels("failed").inc()
     return back + len(poisoned)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -284,7 +284,13 @@ def retry_at(
 
 
 def snooze(
-    claimed: Claimed, reason: str, due_at: datetime, actions: int, *, is_limit: bool = False, begins: bool = False
+    claimed: Claimed,
+    reason: str,
+    due_at: datetime,
+    actions: int,
+    *,
+    is_limit: bool = False,
+    begins: bool = False,
 ) -> bool:
     """running -> scheduled without using up an attempt. False: not ours any more.
 
@@ -481,15 +487,3 @@ def hold(claimed: Claimed) -> bool:
     if row is None:
         raise Fenced
     return bool(row[0])
-
-
-def database_now() -> datetime:
-    """Return the database's clock, the only one that due times are made of."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
-        return cursor.fetchone()[0]
-
-
-def in_seconds(seconds: float) -> datetime:
-    """Return the instant `seconds` from now on the database's clock."""
-    return database_now() + timedelta(seconds=seconds)

@@ -14,7 +14,7 @@ from django.db import transaction
 from automations import schedule
 from automations.models import Automation, Trigger
 from connectors import catalog
-from csbot.lib import json
+from csbot.lib import database_clock, json
 from runtime.models import Run
 from runtime.queue import states
 
@@ -31,7 +31,7 @@ def start_due() -> int:
     """
     started = 0
     with transaction.atomic():
-        now = states.database_now()
+        now = database_clock.now()
         due = (
             Trigger.objects.filter(
                 next_due_at__lte=now,

@@ -33,6 +33,10 @@ ORDER BY r.id DESC LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
 def _on_ticket_changed(
     ticket: Ticket, event: str, changes: dict[str, Any], actor: Actor, **_kwargs: Any
 ) -> None:
+    cause = current_run.get()
+    if cause is not None and cause.pk is None:
+        # A dry run: it has no row, and nothing it changes stays.
+        return
     triggers = (
         Trigger.objects.of(ticket.tenant_id)
         .filter(kind="ticket", automation__state=Automation.State.ACTIVE)

@@ -193,7 +193,7 @@ def test_the_numbers_of_the_database(client, shop):
     ConnectionFactory(tenant=shop, closed_until=timezone.now() - timedelta(minutes=1))
     Trigger.objects.create(
         tenant=shop,
-        automation=AutomationFactory(tenant=shop),
+        automation=AutomationFactory(tenant=shop, state="active"),
         kind="poll",
         next_due_at=timezone.now() - timedelta(seconds=40),
     )

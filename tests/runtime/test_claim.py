@@ -5,6 +5,7 @@ import threading
 import pytest
 from django.db import connection
 
+from csbot.lib import database_clock
 from runtime.models import Run, WorkerProcess
 from runtime.queue import states
 from runtime.queue.claim import Claimer, all_slots
@@ -42,7 +43,7 @@ def test_within_a_tenant_priority_comes_before_arrival(shop, publish, enqueue):
 
 def test_a_suspended_tenant_is_not_claimed(shop, publish, enqueue):
     enqueue(publish(shop, []))
-    shop.suspended_at = states.database_now()
+    shop.suspended_at = database_clock.now()
     shop.save()
     assert Claimer("test").next_run() is None
     shop.suspended_at = None
@@ -74,7 +75,7 @@ def test_all_slots_are_those_of_living_workers(db, settings):
     settings.CSBOT_SLOTS = 2
     for number, age in enumerate((0, 1, 100_000)):
         WorkerProcess.objects.create(
-            id=str(number), host="h", pid=number, slots=3, seen_at=states.in_seconds(-age)
+            id=str(number), host="h", pid=number, slots=3, seen_at=database_clock.in_seconds(-age)
         )
     assert all_slots() == 6
 

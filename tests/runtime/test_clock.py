@@ -8,6 +8,7 @@ import pytest
 from automations import schedule
 from automations import services as automations
 from automations.models import Trigger
+from csbot.lib import database_clock
 from runtime.models import Run
 from runtime.queue import states
 from runtime.triggers import clock
@@ -17,7 +18,7 @@ PRAGUE = ZoneInfo("Europe/Prague")
 
 
 def make_due(automation) -> None:
-    Trigger.objects.filter(automation=automation).update(next_due_at=states.in_seconds(-1))
+    Trigger.objects.filter(automation=automation).update(next_due_at=database_clock.in_seconds(-1))
 
 
 @pytest.mark.django_db
@@ -39,7 +40,7 @@ class TestDue:
         make_due(automation)
         clock.start_due()
         next_due_at = Trigger.objects.get(automation=automation).next_due_at
-        assert 590 < (next_due_at - states.database_now()).total_seconds() <= 600
+        assert 590 < (next_due_at - database_clock.now()).total_seconds() <= 600
 
     def test_paused_and_suspended_start_nothing(self, shop, publish):
         automation = publish(shop, [], {"kind": "poll", "intervalSec": 60})
@@ -47,7 +48,7 @@ class TestDue:
         automations.pause(automation, SYSTEM)
         assert clock.start_due() == 0
         automations.resume(automation, SYSTEM)
-        shop.suspended_at = states.database_now()
+        shop.suspended_at = database_clock.now()
         shop.save()
         assert clock.start_due() == 0
         shop.suspended_at = None
@@ -57,7 +58,7 @@ class TestDue:
     def test_a_schedule_is_planned_when_it_is_published(self, shop, publish):
         automation = publish(shop, [], {"kind": "schedule", "cron": "0 7 * * 1-5"})
         planned = Trigger.objects.get(automation=automation).next_due_at
-        assert planned > states.database_now()
+        assert planned > database_clock.now()
         assert planned.astimezone(ZoneInfo(shop.timezone)).hour == 7
         assert clock.start_due() == 0
         make_due(automation)

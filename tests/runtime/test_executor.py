@@ -2,7 +2,7 @@
 
 import pytest
 
-from csbot.lib import json
+from csbot.lib import database_clock, json
 from incidents.models import Incident
 from runtime import services
 from runtime.execution import worker
@@ -240,7 +240,7 @@ def test_a_429_never_costs_an_attempt(shop, publish, enqueue, execute, http):
     http.script("/orders", Reply(status=429, headers={"Retry-After": "40"}), Reply(json={}))
     run = execute(enqueue(publish(shop, [request_step()]), {}))
     assert (run.status, run.attempts, run.wait_reason) == (Run.Status.SCHEDULED, 0, "rate")
-    assert run.due_at >= states.in_seconds(35)
+    assert run.due_at >= database_clock.in_seconds(35)
 
 
 def test_a_wait_holds_no_worker(shop, publish, enqueue, execute):
@@ -248,7 +248,7 @@ def test_a_wait_holds_no_worker(shop, publish, enqueue, execute):
     run = execute(enqueue(publish(shop, tree), {}))
     assert (run.status, run.wait_reason) == (Run.Status.SCHEDULED, "wait")
     begun = RunStep.objects.get(run=run, path="st_1").output["until"]
-    past = states.in_seconds(-1)
+    past = database_clock.in_seconds(-1)
     Run.objects.filter(pk=run.pk).update(due_at=past)
     RunStep.objects.filter(run=run).update(output={"until": past.isoformat()})
     states.stage_due()

@@ -8,9 +8,9 @@ from django.db import connection
 
 from automations import cron
 from automations import services as automations
+from csbot.lib import database_clock
 from runtime import reach
 from runtime.models import Run
-from runtime.queue import states
 from tickets import services as tickets
 from tickets.events import SYSTEM, Actor
 from tickets.models import Ticket, TicketEvent
@@ -49,7 +49,7 @@ def ask(api, shop):
 
 def noon(days_ago: int) -> datetime:
     """An instant on a day of the tenant that is `days_ago` days before today."""
-    day = states.database_now().astimezone(PRAGUE).date() - timedelta(days=days_ago)
+    day = database_clock.now().astimezone(PRAGUE).date() - timedelta(days=days_ago)
     return datetime(day.year, day.month, day.day, 12, 0, 7, tzinfo=PRAGUE)
 
 
@@ -155,7 +155,7 @@ def test_a_poll_is_computed_from_its_period(draft, ask):
 
 def test_a_schedule_fires_on_its_days(draft, ask):
     answer = ask(draft({"kind": "schedule", "cron": "0 0 * * 1-5"}))
-    today = states.database_now().astimezone(PRAGUE).date()
+    today = database_clock.now().astimezone(PRAGUE).date()
     days = [today - timedelta(days=back) for back in reversed(range(30))]
     assert answer == {"perDay": [int(day.isoweekday() <= 5) for day in days], "peakPerMinute": 1}
 

@@ -1,11 +1,11 @@
 """A day by the identity of its events: what became of each, what is missing, starting it, and the clock's part."""
 
 from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from automations import services as automations
+from csbot.lib import database_clock
 from incidents.models import Incident
 from runtime import daily, late, reconcile, tasks
 from runtime.models import Delivery, DeliveryCount, Reaction, Reconciliation, Run, RunData, RunStep
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 ON_TICKET = {"kind": "ticket", "on": ["created", "changed"]}
 WEBHOOK = {"kind": "webhook", "params": []}
 ADD_TAG = [{"id": "st_1", "type": "action", "op": "ticket/add-tags", "inputs": {"tags": ["seen"]}}]
-PRAGUE = ZoneInfo("Europe/Prague")
+ENDED = (Run.Status.DONE, Run.Status.FAILED, Run.Status.CANCELLED)
 ADDED_UP = ("done", "failed", "review", "waiting", "cancelled", "refused", "duplicate")
 
 
 def today(tenant) -> date:
-    return reconcile.today(tenant, states.database_now())
+    return reconcile.today(tenant, database_clock.now())
 
 
 def results(tenant, day: date | None = None) -> dict[str, dict]:
@@ -48,7 +48,7 @@ def counts(row: dict) -> dict[str, int]:
 def long_ago_active(automation) -> None:
     """Let the automation have been published an hour ago, outside of the margin."""
     entries = AuditEntry.objects.filter(object=f"automations/{automation.public_id}")
-    entries.update(at=states.in_seconds(-3600))
+    entries.update(at=database_clock.in_seconds(-3600))
 
 
 def lose(run: Run) -> None:
@@ -73,7 +73,7 @@ def deliver(enqueue):
 
 
 def settle(run: Run, status: int) -> None:
-    ended = states.database_now() if status in states.ENDED else None
+    ended = database_clock.now() if status in ENDED else None
     Run.objects.filter(pk=run.pk).update(status=status, finished_at=ended, due_at=None)
 
 
@@ -154,7 +154,7 @@ class TestTicketEvents:
         held, waiting = (tickets.create(shop, SYSTEM, {"title": name}) for name in ("held", "waiting"))
         for ticket in (held, waiting):
             tickets.assign_least_busy(shop, ticket.number, SYSTEM, "warehouse", respect_capacity=True)
-        TicketEvent.objects.update(at=states.in_seconds(-7200))
+        TicketEvent.objects.update(at=database_clock.in_seconds(-7200))
         close = [{"id": "st_1", "type": "action", "op": "ticket/close", "inputs": {}}]
         automation = publish(shop, close, {"kind": "ticket", "on": ["changed"]})
         long_ago_active(automation)
@@ -195,7 +195,7 @@ class TestTicketEvents:
         paused = publish(shop, [], ON_TICKET, name="Paused")
         long_ago_active(paused)
         automations.pause(paused, SYSTEM)
-        AuditEntry.objects.filter(action="automation.paused").update(at=states.in_seconds(-600))
+        AuditEntry.objects.filter(action="automation.paused").update(at=database_clock.in_seconds(-600))
         ticket = tickets.create(shop, SYSTEM, {"title": "Order"})
         Reaction.objects.all().delete()
         rows = results(shop)
@@ -309,7 +309,7 @@ class TestClock:
         assert daily.newest_due(shop, datetime.fromisoformat(now)) == expected
 
     def test_each_day_is_compared_once_and_missed_ones_are_made_up_for(self, shop):
-        newest = daily.newest_due(shop, states.database_now())
+        newest = daily.newest_due(shop, database_clock.now())
         assert daily.reconcile_due() == 1
         assert daily.reconcile_due() == 0
         Reconciliation.objects.update(day=newest - timedelta(days=3))
@@ -320,14 +320,14 @@ class TestClock:
         assert Reconciliation.objects.latest("day").day == newest
 
     def test_a_suspended_tenant_waits(self, shop):
-        shop.suspended_at = states.database_now()
+        shop.suspended_at = database_clock.now()
         shop.save()
         assert daily.reconcile_due() == 0
 
     def test_a_difference_founds_an_incident_for_both_readers(self, shop, stranger, publish, deliver):
         automation = publish(shop, [], WEBHOOK)
         lose(deliver(automation, "idempotency-key: 1"))
-        day = daily.newest_due(shop, states.database_now())
+        day = daily.newest_due(shop, database_clock.now())
         Delivery.objects.update(at=reconcile.day_of(shop, day).begins)
         tasks.reconcile()
         incident = Incident.objects.get()
@@ -345,7 +345,7 @@ class TestClock:
 
     def test_stuck_work_founds_one(self, shop, stranger, publish, deliver):
         run = deliver(publish(shop, [], WEBHOOK))
-        Run.objects.filter(pk=run.pk).update(due_at=states.in_seconds(-301))
+        Run.objects.filter(pk=run.pk).update(due_at=database_clock.in_seconds(-301))
         settle(deliver(publish(shop, [], WEBHOOK)), Run.Status.UNCERTAIN)
         tasks.reconcile()
         incident = Incident.objects.get()
@@ -356,7 +356,7 @@ class TestClock:
 
     def test_what_is_due_for_less_than_five_minutes_is_not_stuck(self, shop, publish, deliver):
         run = deliver(publish(shop, [], WEBHOOK))
-        Run.objects.filter(pk=run.pk).update(due_at=states.in_seconds(-290))
+        Run.objects.filter(pk=run.pk).update(due_at=database_clock.in_seconds(-290))
         assert not reconcile.stuck(shop)
         assert reconcile.stuck(shop).representation() == {"oldestDueAt": None, "review": 0}
 

@@ -6,9 +6,10 @@ import pytest
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from csbot.lib import database_clock
 from runtime import tasks
 from runtime.models import Delivery, DeliveryCount, Run, RunData, RunLog, RunStep
-from runtime.queue import findings, retention, states
+from runtime.queue import findings, retention
 from runtime.queue.states import DeliveryIdentity
 from tests.runtime.explained import plan_of
 from tickets import audit
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 POLL = {"kind": "poll", "intervalSec": 60}
 DAY = timedelta(days=1)
 Status = Run.Status
+ENDED = (Status.DONE, Status.FAILED, Status.CANCELLED)
 
 
 @pytest.fixture
@@ -28,8 +30,8 @@ def ended(enqueue):
 
     def make(automation, days: float = 0, status: int = Status.DONE, **values) -> Run:
         run = enqueue(automation, {"orderId": "5001"}, **values)
-        at = states.database_now() - timedelta(days=days)
-        finished_at = at if status in states.ENDED else None
+        at = database_clock.now() - timedelta(days=days)
+        finished_at = at if status in ENDED else None
         Run.objects.filter(pk=run.pk).update(
             status=status, created_at=at, finished_at=finished_at, due_at=None, actions=1
         )
@@ -121,7 +123,7 @@ class TestBodies:
         template = Run.objects.first()
         Run.objects.bulk_create(
             Run(tenant=shop, automation=automation, version=template.version, trigger="manual", status=4,
-                finished_at=states.database_now() - number * DAY, created_at=Now(), stripped_at=Now())
+                finished_at=database_clock.now() - number * DAY, created_at=Now(), stripped_at=Now())
             for number in range(3000)
         )  # fmt: skip
         tables = ("runtime_run", "runtime_rundata", "runtime_runstep", "runtime_runlog")

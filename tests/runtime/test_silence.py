@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from automations import services as automations
+from csbot.lib import database_clock
 from incidents import services as incidents
 from incidents.models import Incident
 from runtime import silence, tasks
 from runtime.models import Run, RunStep
-from runtime.queue import states
 from tests.runtime.explained import plan_of
 from tickets.events import SYSTEM
 from tickets.models import Tenant
@@ -58,7 +58,7 @@ def arrive(enqueue):
     ) -> None:
         for number in range(21):
             run = enqueue(automation, trigger=trigger)
-            at = states.database_now() - last_ago - number * gap
+            at = database_clock.now() - last_ago - number * gap
             Run.objects.filter(pk=run.pk).update(created_at=at, status=4, finished_at=at, due_at=None)
             if output is not None:
                 RunStep.objects.create(
@@ -109,7 +109,7 @@ class TestWatch:
         incidents.resolve(open_ones(shop)[0])
         silence.watch()
         assert open_ones(shop) == []
-        Incident.objects.update(first_at=states.in_seconds(-3 * 86400))
+        Incident.objects.update(first_at=database_clock.in_seconds(-3 * 86400))
         silence.watch()
         assert len(open_ones(shop)) == 1, "the next silence is a new one"
 
@@ -121,7 +121,7 @@ class TestWatch:
         silence.watch()
         assert open_ones(shop) == []
         arrive(suspended, 2 * HOUR)
-        Tenant.objects.update(suspended_at=states.database_now())
+        Tenant.objects.update(suspended_at=database_clock.now())
         silence.watch()
         assert open_ones(shop) == []
 
@@ -150,6 +150,6 @@ class TestWatch:
                 finished_at=NOW, created_at=NOW - number * MINUTE)
             for number in range(3000)
         )  # fmt: skip
-        plan = plan_of(lambda: silence.silent(states.database_now()), "runtime_run")
+        plan = plan_of(lambda: silence.silent(database_clock.now()), "runtime_run")
         assert plan.scanned_whole == set()
         assert plan.indexes >= {"run_arrived", "run_poll_done"}

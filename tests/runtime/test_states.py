@@ -2,6 +2,7 @@
 
 import pytest
 
+from csbot.lib import database_clock
 from incidents.models import Incident
 from runtime.models import Run, RunData
 from runtime.queue import rescue, states
@@ -15,8 +16,8 @@ ARROWS = {
     "complete": lambda claimed: states.complete(claimed, 1),
     "fail": lambda claimed: states.fail(claimed, ERROR, 1, attempts=1),
     "review": lambda claimed: states.review(claimed, ERROR, 1),
-    "retry_at": lambda claimed: states.retry_at(claimed, states.in_seconds(30), ERROR, 1, attempts=1),
-    "snooze": lambda claimed: states.snooze(claimed, "rate", states.in_seconds(30), 1),
+    "retry_at": lambda claimed: states.retry_at(claimed, database_clock.in_seconds(30), ERROR, 1, attempts=1),
+    "snooze": lambda claimed: states.snooze(claimed, "rate", database_clock.in_seconds(30), 1),
     "release": states.release,
     "cancel_claimed": lambda claimed: states.cancel_claimed(claimed, 1),
 }
@@ -68,9 +69,9 @@ def test_an_arrow_leads_where_it_says(claimed, arrow, status, attempts, error):
 
 
 def test_scheduled_runs_become_ready_when_due(claimed):
-    states.snooze(claimed, "wait", states.in_seconds(3600), 1)
+    states.snooze(claimed, "wait", database_clock.in_seconds(3600), 1)
     assert states.stage_due() == 0
-    Run.objects.filter(pk=claimed.run_id).update(due_at=states.in_seconds(-1))
+    Run.objects.filter(pk=claimed.run_id).update(due_at=database_clock.in_seconds(-1))
     assert states.stage_due() == 1
     assert Run.objects.get(pk=claimed.run_id).status == Run.Status.READY
 
@@ -93,11 +94,11 @@ def test_a_living_dedup_key_admits_no_second_run(shop, publish, enqueue):
 
 
 def _expire(run_id: int) -> None:
-    Run.objects.filter(pk=run_id).update(lease_until=states.in_seconds(-1))
+    Run.objects.filter(pk=run_id).update(lease_until=database_clock.in_seconds(-1))
 
 
 def _first_look_was_long_ago(run_id: int) -> None:
-    Run.objects.filter(pk=run_id).update(suspect_at=states.in_seconds(-3600))
+    Run.objects.filter(pk=run_id).update(suspect_at=database_clock.in_seconds(-3600))
 
 
 def test_two_looks_take_back_what_nobody_touches(claimed):

@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from pydantic import Field, model_validator
 
 from connectors.catalog import Repeat, Shape, operation
+from csbot.lib import database_clock
 from csbot.lib.errors import TerminalError
 from runtime.execution import calls
 from runtime.execution.context import RunCall
-from runtime.queue import states
 from tickets import services as tickets
 
 # SPEC section 4.
@@ -84,7 +84,7 @@ class CallOutputs(Shape):
 
 
 def _is_over(call: RunCall, inputs: Shape, begun: dict[str, Any]) -> dict[str, Any] | None:
-    return begun if datetime.fromisoformat(begun["until"]) <= states.database_now() else None
+    return begun if datetime.fromisoformat(begun["until"]) <= database_clock.now() else None
 
 
 def _has_answered(call: RunCall, inputs: CallInputs, begun: dict[str, Any]) -> dict[str, Any] | None:
@@ -132,7 +132,7 @@ def log(call: RunCall, inputs: LogInputs) -> Nothing:
 )
 def pause(call: RunCall, inputs: PauseInputs) -> Until:
     """Wait up to a minute; the run holds no worker meanwhile."""
-    return Until(until=states.in_seconds(float(inputs.seconds)).isoformat())
+    return Until(until=database_clock.in_seconds(float(inputs.seconds)).isoformat())
 
 
 @operation(
@@ -146,7 +146,7 @@ def pause(call: RunCall, inputs: PauseInputs) -> Until:
 )
 def wait(call: RunCall, inputs: WaitInputs) -> Until:
     """Wait until an instant or for up to 90 days; the run holds no worker meanwhile."""
-    now = states.database_now()
+    now = database_clock.now()
     until = _instant(inputs, now, ZoneInfo(call.tenant.timezone))
     if until - now > LONGEST_WAIT:
         raise TerminalError("input.invalid", "flow/wait waits for at most 90 days.")
