@@ -31,6 +31,8 @@ TEXTS: dict[str, Any] = {
     "run.retried": gettext_lazy("Retried by %(actor)s; it goes on after its last finished step."),
     "run.rerun": gettext_lazy("Started again from the beginning by %(actor)s, as run %(run)s was."),
     "run.cancelled": gettext_lazy("Cancelled by %(actor)s."),
+    "run.failed": gettext_lazy("Failed (%(code)s): %(message)s"),
+    "run.review": gettext_lazy("Waits for a decision (%(code)s): %(message)s"),
     "run.cancelRequested": gettext_lazy("%(actor)s asked to cancel; it stops before its next step."),
     "run.resolved.happened": gettext_lazy("%(actor)s decided that the call happened; the run goes on."),
     "run.resolved.again": gettext_lazy("%(actor)s decided to make the call again."),

@@ -10,8 +10,10 @@ from csbot.lib.errors import RunError, UncertainError
 from incidents import services as incidents
 from incidents.models import Incident
 from runtime.execution.journal import Place
-from runtime.models import Run, RunStep
+from runtime.models import Run, RunLog, RunStep
 from runtime.queue import states
+from tickets import services as tickets
+from tickets.events import Actor
 
 # What has to be loaded with a run to tell people about it.
 TOLD = ("tenant", "automation", "version", "ticket", "data", "incident", "rerun_of__incident")
@@ -36,6 +38,8 @@ def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
     the run's state.
     """
     step_id = place.step_id if place else ""
+    is_uncertain = isinstance(error, UncertainError)
+    _log(run, error, "review" if is_uncertain else "failed")
     connection = place.connection if place else None
     return incidents.open_incident(
         run.tenant,
@@ -44,7 +48,7 @@ def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
         params={
             "ticket": run.ticket.key if run.ticket else None,
             "automation": run.automation.name,
-            "uncertain": isinstance(error, UncertainError),
+            "uncertain": is_uncertain,
             "connection": connection.name if connection else None,
             "message": error.detail if error.code == "flow.fail" else None,
         },
@@ -53,6 +57,16 @@ def found_incident(run: Run, error: RunError, place: Place | None) -> Incident:
         connection=connection,
         automation={"id": str(run.automation.public_id), "name": run.automation.name},
     )
+
+
+def _log(run: Run, error: RunError, outcome: str) -> None:
+    """Tell in the run's log and in its ticket's that the run did not come to its end."""
+    params = {"code": error.code, "message": error.detail}
+    RunLog.objects.create(tenant=run.tenant, run=run, level="error", code=f"run.{outcome}", params=params)
+    if run.ticket is not None:
+        actor = Actor("automation", run.automation.name, run.public_id)
+        params = {"automation": run.automation.name, "message": error.detail}
+        tickets.log(run.ticket, "automation", actor, f"automation.{outcome}", params)
 
 
 def note_passed(run: Run) -> None:

@@ -89,6 +89,7 @@ def start(automation: Automation, actor: Actor, body: Any) -> Enqueued:
 
 def retry(run: Run, actor: Actor) -> Run:
     """Go on after the last finished step, attempts beginning at 0 again. Raises RequestRefused 409 unless failed."""
+    _refuse_stripped(run)
     with transaction.atomic():
         if not _requeued(run, states.requeue_failed):
             raise _conflict(run, "Only a failed run can be retried")
@@ -102,6 +103,7 @@ def rerun(run: Run, actor: Actor, *, on_newest: bool = False, delay_seconds: flo
     Raises RequestRefused 409 when the newest is asked for and nothing is published, and for a poll while another one
     of the same automation is queued or running.
     """
+    _refuse_stripped(run)
     data = RunData.objects.of(run.tenant_id).get(run=run)
     version_id = run.automation.published_id if on_newest else run.version_id
     if version_id is None:
@@ -140,7 +142,7 @@ def rerun_incident(incident: Incident, actor: Actor) -> tuple[list[Enqueued], in
     )
     failed = (
         Run.objects.of(incident.tenant_id)
-        .filter(incident=incident, status=Run.Status.FAILED, rerun_of=None)
+        .filter(incident=incident, status=Run.Status.FAILED, rerun_of=None, stripped_at=None)
         .exclude(Exists(reruns))
         .select_related("automation")
         .order_by("id")
@@ -199,6 +201,13 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
 def note(tenant_id: int, run_id: int, code: str, *, level: str = "info", **params: Any) -> None:
     """Write a line into a run's log; its text comes from `runtime.messages` in the reader's language."""
     RunLog.objects.create(tenant_id=tenant_id, run_id=run_id, code=code, level=level, params=params)
+
+
+def _refuse_stripped(run: Run) -> None:
+    """Raise RequestRefused 409 for a run whose input retention has taken: there is nothing to start it with."""
+    if run.stripped_at is not None:
+        message = "The input of this run is not kept any more; start the automation anew."
+        raise RequestRefused("run.stripped", message, status=409, extra={"runStatus": status_of(run)})
 
 
 def _requeued(run: Run, draw: Callable[[Run], bool]) -> bool:

@@ -60,7 +60,9 @@ WRITERS = {
     "WebhookToken": {"automations/tokens.py"},
     "Incident": {"incidents/services.py", "incidents/notify.py"},
     "RunStep": {"runtime/execution/journal.py", "runtime/services.py", *TIDIERS},
-    "RunLog": {"runtime/services.py", *TIDIERS},
+    "RunLog": {"runtime/services.py", "runtime/outcomes.py", *TIDIERS},
+    "Reaction": {"runtime/triggers/reactions.py"},
+    "Reconciliation": {"runtime/daily.py"},
     "Delivery": {"runtime/queue/states.py", "runtime/intake/delivery.py", "runtime/intake/rejected.py"},
     "WorkerProcess": {"runtime/queue/process.py"},
 }

@@ -29,6 +29,8 @@ TEXTS: dict[str, str] = {
     "ticket.comment.internal": gettext_noop("Internal note: %(text)s"),
     "ticket.comment.public": gettext_noop("Public reply: %(text)s"),
     "automation.log": gettext_noop("%(message)s"),
+    "automation.failed": gettext_noop("%(automation)s did not finish: %(message)s"),
+    "automation.review": gettext_noop("%(automation)s waits for a decision: %(message)s"),
     "loop.ceiling": gettext_noop(
         "%(automation)s was not started: it ran too often over this ticket within a minute. Chain: %(chain)s"
     ),

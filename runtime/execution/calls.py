@@ -90,9 +90,7 @@ def outcome(run: Run, public_id: str) -> dict[str, Any] | None:
 
 def cancel_callees(run: Run) -> None:
     """Cancel the run that a cancelled one waits for, or ask it to stop; what nobody waits for goes on."""
-    awaited = RunStep.objects.of(run.tenant_id).filter(
-        run=run, op="flow/call", state=RunStep.State.WAITING
-    )
+    awaited = RunStep.objects.of(run.tenant_id).filter(run=run, op="flow/call", state=RunStep.State.WAITING)
     for output in awaited.values_list("output", flat=True):
         callee = Run.objects.of(run.tenant_id).get(public_id=output["runId"])
         if states.cancel(callee):
@@ -103,7 +101,9 @@ def cancel_callees(run: Run) -> None:
 
 
 def _callee(run: Run, reference: str) -> Automation:
-    callee: Automation | None = Automation.objects.of(run.tenant_id).select_related("published").named(reference)
+    callee: Automation | None = (
+        Automation.objects.of(run.tenant_id).select_related("published").named(reference)
+    )
     if callee is None:
         raise TerminalError("missing.automation", f"There is no automation {reference!r}.")
     return callee

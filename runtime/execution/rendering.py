@@ -134,7 +134,8 @@ class Rendering:
             has_default = any(call.name == "default" for call in placeholder.filters)
             if not has_default and self._lookup(placeholder.path) in (MISSING, None, ""):
                 raise TerminalError(
-                    "input.invalid", f"`{name}` needs {placeholder.path}, which did not arrive; nothing was sent."
+                    "input.invalid",
+                    f"`{name}` needs {placeholder.path}, which did not arrive; nothing was sent.",
                 )
 
     def _path(self, template: Any) -> Any:

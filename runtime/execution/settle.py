@@ -49,7 +49,7 @@ def error(run: Run, claimed: Claimed, executor: Executor | None, failure: RunErr
     due_at = next_attempt(run, failure)
     place = executor.place if executor else None
     record = outcomes.record_of(failure, place, is_retried=due_at is not None)
-    attempts = run.attempts + (1 if isinstance(failure, RetryableError) else 0)
+    attempts = run.attempts + 1
     actions = _actions(run, executor)
     with transaction.atomic():
         if due_at is not None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -34,6 +34,8 @@ from tickets.models import Ticket
 MAX_ACTIONS = 1000
 # SPEC section 5.4: one rendered input.
 MAX_INPUT_BYTES = 256 * 1024
+
+T = TypeVar("T")
 
 
 class Stopped(Exception):
@@ -125,12 +127,20 @@ class Walker(ABC):
         if known and known.state == State.DONE:
             is_met = known.output["met"]
         else:
-            verdict = self._verdict(step)
+            verdict = self._told(place, lambda: self._verdict(step))
             is_met = verdict.met
             # Name and reason are what the line in the reader's language needs beside the rule itself.
             rules = [{**rule.as_dict(), "name": rule.name, "reason": rule.reason} for rule in verdict.rules]
             self.journal.write(place, State.DONE, output={"met": is_met}, rules=rules, duration_ms=0)
         self._block(step.then if is_met else step.otherwise, prefix)
+
+    def _told(self, place: Place, work: Callable[[], T]) -> T:
+        """Return what `work` returns; when it fails, the step's row says why."""
+        try:
+            return work()
+        except RunError as error:
+            self.journal.write(place, State.FAILED, message=error.detail)
+            raise
 
     def _verdict(self, step: ConditionStep) -> Verdict:
         return conditions.evaluate(
@@ -147,7 +157,7 @@ class Walker(ABC):
         if known and known.state == State.DONE:
             items = known.output["items"]
         else:
-            items = self._items(step)
+            items = self._told(place, lambda: self._items(step))
             # Kept, because a ticket may have changed until the run goes on.
             self.journal.write(place, State.DONE, output={"items": items}, duration_ms=0)
         for index, item in enumerate(items):

@@ -45,6 +45,7 @@ def run_one(claimed: Claimed) -> None:
 def _run(claimed: Claimed, heartbeat: Heartbeat) -> None:
     run = Run.objects.select_related(*outcomes.TOLD).get(pk=claimed.run_id)
     executor: Executor | None = None
+    begun = time.monotonic()
     token = current_run.set(run)
     try:
         try:
@@ -56,22 +57,43 @@ def _run(claimed: Claimed, heartbeat: Heartbeat) -> None:
             executor.execute()
         except Cancelled:
             settle.cancel(run, claimed, executor)
+            came = "cancelled"
         except HandedBack:
             assert executor is not None
             settle.hand_back(run, claimed, executor)
+            came = "handed back"
         except Snooze as snooze:
             assert executor is not None
             settle.wait(run, claimed, executor, snooze)
+            came = f"waits for {snooze.reason}"
         except RunError as error:
             settle.error(run, claimed, executor, error)
+            came = error.code
         else:
             settle.complete(run, claimed, executor)
+            came = "done"
     except Fenced:
         raise
     except Exception as error:
-        settle.error(run, claimed, executor, _unexpected(run, error))
+        unexpected = _unexpected(run, error)
+        settle.error(run, claimed, executor, unexpected)
+        came = unexpected.code
     finally:
         current_run.reset(token)
+    _tell(run, executor, came, begun)
+
+
+def _tell(run: Run, executor: Executor | None, came: str, begun: float) -> None:
+    """Write one line for operators: which run of whom, how far it came and how long this claim took."""
+    logger.info(
+        'run=%s tenant=%s automation=%s outcome="%s" steps=%d ms=%d',
+        run.public_id,
+        run.tenant.slug,
+        run.automation.public_id,
+        came,
+        len(executor.journal) if executor else 0,
+        round((time.monotonic() - begun) * 1000),
+    )
 
 
 def _refuse_paused(run: Run) -> None:

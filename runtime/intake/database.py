@@ -69,12 +69,15 @@ class Patience:
         """Use `django.db.connection` inside. What goes wrong with it becomes Unavailable and ends the connection."""
         gate.refuse_if_closed()
         began = time.monotonic()
+        deadline = began + self._left
+        watch = None
         try:
-            with _within(began + self._left):
-                yield
-        except (Error, TimeoutError) as error:
+            watch = _watcher.watch(_opened(deadline), deadline)
+            yield
+        except (Error, OSError) as error:
+            # OSError: the deadline passed while connecting, or the process has no descriptor left.
             _throw_away()
-            has_hung = time.monotonic() >= began + self._left
+            has_hung = time.monotonic() >= deadline
             if has_hung:
                 gate.has_hung()
             else:
@@ -83,6 +86,8 @@ class Patience:
         else:
             gate.has_answered()
         finally:
+            if watch is not None:
+                _watcher.forget(watch)
             self._left -= time.monotonic() - began
 
 
@@ -148,17 +153,17 @@ class _Watcher:
         # A twin is a second descriptor of a connection's socket, so that its number cannot come to mean another one.
         self._twins: weakref.WeakKeyDictionary[Any, socket.socket] = weakref.WeakKeyDictionary()
 
-    @contextlib.contextmanager
-    def watching(self, connected: Any, deadline: float) -> Iterator[None]:
-        """Let the psycopg connection `connected` be used until `deadline`."""
+    def watch(self, connected: Any, deadline: float) -> _Watch:
+        """Let the psycopg connection `connected` be used until `deadline`, or until `forget`."""
         watch = _Watch(self._twin(connected), deadline)
         self._watches.add(watch)
         if not self._has_work.is_set() or self._pid != os.getpid():
             self._wake()
-        try:
-            yield
-        finally:
-            self._watches.discard(watch)
+        return watch
+
+    def forget(self, watch: _Watch) -> None:
+        """End a watch."""
+        self._watches.discard(watch)
 
     def _twin(self, connected: Any) -> socket.socket:
         twin = self._twins.get(connected)
@@ -197,23 +202,15 @@ _watcher = _Watcher()
 _openers = ThreadPoolExecutor(MAX_OPENING, thread_name_prefix="intake-open")
 
 
-@contextlib.contextmanager
-def _within(deadline: float) -> Iterator[None]:
-    """Use the thread's connection inside. Raises django.db.Error or TimeoutError, at the latest at the deadline."""
-    _open(deadline)
-    with _watcher.watching(connection.connection, deadline):
-        yield
-
-
-def _open(deadline: float) -> None:
-    """Open the thread's connection when it is not. Raises django.db.Error, TimeoutError at the deadline.
+def _opened(deadline: float) -> Any:
+    """Return the thread's psycopg connection, opened if need be. Raises django.db.Error, TimeoutError at the deadline.
 
     While libpq connects there is no socket to shut down yet, so another thread connects and is left to itself when it
     takes too long.
     """
     wrapper = connections[DEFAULT_DB_ALIAS]
     if wrapper.connection is not None and not wrapper.connection.closed:
-        return
+        return wrapper.connection
     wrapper.close()
     wrapper.inc_thread_sharing()
     opening = _openers.submit(wrapper.ensure_connection)
@@ -223,7 +220,11 @@ def _open(deadline: float) -> None:
         del connections[DEFAULT_DB_ALIAS]
         opening.add_done_callback(lambda _: wrapper.close())
         raise
+    except Error:
+        wrapper.dec_thread_sharing()
+        raise
     wrapper.dec_thread_sharing()
+    return wrapper.connection
 
 
 def _throw_away() -> None:
@@ -233,11 +234,16 @@ def _throw_away() -> None:
 
 def _probe() -> bool:
     """Say whether PostgreSQL answers, over a connection of its own."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    watch = None
     try:
-        with _within(time.monotonic() + DEADLINE_SECONDS), connection.cursor() as cursor:
+        watch = _watcher.watch(_opened(deadline), deadline)
+        with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except (Error, TimeoutError):
+    except (Error, OSError):
         return False
     finally:
+        if watch is not None:
+            _watcher.forget(watch)
         _throw_away()
     return True

@@ -369,7 +369,7 @@ def requeue_failed(run: Run) -> bool:
     return _requeue(
         run,
         "finished_at = NULL, attempts = 0, rescues = 0, waiting_since = NULL, cancel_requested = false",
-        "status = 5",
+        "status = 5 AND stripped_at IS NULL",
     )
 
 
