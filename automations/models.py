@@ -7,6 +7,7 @@ import uuid
 from django.db import models
 
 from csbot.lib.json import JSONField
+from csbot.lib.rows import loaded
 from tickets.models import TenantOwned, TenantQuerySet
 
 
@@ -76,7 +77,7 @@ class AutomationVersion(TenantOwned):
         constraints = [models.UniqueConstraint(fields=["automation", "number"], name="version_number")]
 
     def __str__(self) -> str:
-        return f"{self.automation_id} v{self.number}"
+        return f"{loaded(self, 'automation') or f'automation {self.automation_id}'} v{self.number}"
 
 
 class Trigger(TenantOwned):
@@ -98,6 +99,9 @@ class Trigger(TenantOwned):
             ),
         ]
 
+    def __str__(self) -> str:
+        return f"{self.kind} of {loaded(self, 'automation') or f'automation {self.automation_id}'}"
+
 
 class WebhookToken(TenantOwned):
     """A secret address of a webhook: SHA-256 for looking up, sealed for showing (SPEC section 2)."""
@@ -117,3 +121,6 @@ class WebhookToken(TenantOwned):
                 name="webhook_token_current",
             )
         ]
+
+    def __str__(self) -> str:
+        return f"address of {loaded(self, 'automation') or f'automation {self.automation_id}'}"

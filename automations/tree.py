@@ -39,6 +39,9 @@ __all__ = [
 
 # MAX_STEPS nested in one another, each in an `onError`, are 150 levels; the rest is for inputs.
 MAX_DEPTH = 200
+# A step's path in a run (`st_3/17/st_4`) has so many characters at most; each loop adds its id and an index.
+MAX_PATH = 500
+LONGEST_INDEX = len("/999/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +98,16 @@ def _read(raw: Any) -> tuple[Tree, list[Fault]]:
             faults.add(f"/{key}", "key.missing", f"Expected `{key}`.")
     read_trigger = trigger.read(part["trigger"], faults, "/trigger") if "trigger" in part else trigger.UNKNOWN
     read_steps = StepReader(faults).read(part.get("steps", []), "/steps")
+    _check_paths(read_steps, 0, faults)
     return Tree(read_trigger, read_steps), faults.found
+
+
+def _check_paths(found: Sequence[Step], length: int, faults: Faults) -> None:
+    """Add a fault for each step whose path in a run would be longer than one can be."""
+    for step in found:
+        own = length + len(step.id)
+        if own > MAX_PATH:
+            told = f"Nested too deep under long ids: a path has at most {MAX_PATH} characters."
+            faults.add(step.pointer, "limit.path", told)
+        for _, inner in steps.branches(step):
+            _check_paths(inner, own + LONGEST_INDEX if isinstance(step, LoopStep) else length, faults)

@@ -83,6 +83,9 @@ CSBOT_OUTBOUND_ALLOW: list[tuple[str | None, str, int]] = env.read(
     "CSBOT_OUTBOUND_ALLOW", [], env.allow_list, "host:port or slug=host:port, divided by commas"
 )
 CSBOT_WEBHOOK_RATE = env.read("CSBOT_WEBHOOK_RATE", (50, 200), env.rate, "perSecond/burst, such as 50/200")
+# There is no second factor yet, and nobody may believe that there is one.
+if env.read("CSBOT_STAFF_2FA", False, env.switch, "off"):
+    env.stop("CSBOT_STAFF_2FA", os.environ["CSBOT_STAFF_2FA"], "off; this version has no second factor yet")
 CSBOT_MAX_BODY = env.read("CSBOT_MAX_BODY", 1_048_576, env.whole(1, 104_857_600), "bytes from 1 to 104857600")
 
 # --- Mail -------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
     def bulk(self, request: Request) -> Response:
         """Do one thing with several runs and say for each what became of it."""
         values = self.values(Bulk)
-        return Response({"results": [self._one(request, values["action"], id) for id in values["ids"]]})
+        return Response({"results": [self._one(request, values["action"], id) for id in dict.fromkeys(values["ids"])]})
 
     def _one(self, request: Request, deed: str, public_id: Any) -> dict[str, Any]:
         run = self.get_queryset().filter(public_id=public_id).first()

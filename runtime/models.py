@@ -156,7 +156,12 @@ class Run(TenantOwned):
         ]
 
     def __str__(self) -> str:
-        return f"{self.public_id} {self.get_status_display()}"
+        return f"run {self.short_id}"
+
+    @property
+    def short_id(self) -> str:
+        """The first eight digits of the id, which tell runs of one list apart."""
+        return str(self.public_id)[:8]
 
 
 class RunData(TenantOwned):
@@ -170,6 +175,9 @@ class RunData(TenantOwned):
     input = JSONField()
     raw = models.BinaryField(null=True)
     content_type = models.CharField(max_length=200, blank=True)
+
+    def __str__(self) -> str:
+        return f"input of run {self.run_id}"
 
 
 class RunStep(TenantOwned):
@@ -206,6 +214,9 @@ class RunStep(TenantOwned):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["run", "path"], name="run_step_once")]
 
+    def __str__(self) -> str:
+        return f"{self.path} {self.op or self.type} {self.state}"
+
 
 class RunLog(TenantOwned):
     """A line of a run's log; `code` and `params` make the message in the reader's language."""
@@ -215,6 +226,9 @@ class RunLog(TenantOwned):
     level = models.CharField(max_length=7, default="info")
     code = models.CharField(max_length=60)
     params = JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{self.level} {self.code}"
 
 
 class Delivery(TenantOwned):
@@ -259,6 +273,10 @@ class Delivery(TenantOwned):
                 name="delivery_without_run",
             ),
         ]
+        verbose_name_plural = "deliveries"
+
+    def __str__(self) -> str:
+        return f"{self.outcome} {self.key or self.public_id}"
 
 
 class DeliveryCount(TenantOwned):
@@ -274,6 +292,9 @@ class DeliveryCount(TenantOwned):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["automation", "day"], name="delivery_count_of_day")]
+
+    def __str__(self) -> str:
+        return f"{self.day}: {self.refused} refused, {self.duplicate} repeated"
 
 
 class Reaction(TenantOwned):
@@ -305,6 +326,9 @@ class Reaction(TenantOwned):
             models.Index(fields=["run"], condition=Q(run__isnull=False), name="reaction_of_run"),
         ]
 
+    def __str__(self) -> str:
+        return f"event {self.event_id} {self.outcome}"
+
 
 class Reconciliation(TenantOwned):
     """A day of a tenant that was compared by the clock; its differences have founded their incidents."""
@@ -315,6 +339,9 @@ class Reconciliation(TenantOwned):
     class Meta:
         constraints = [models.UniqueConstraint(fields=["tenant", "day"], name="reconciliation_once")]
 
+    def __str__(self) -> str:
+        return f"{self.day} compared"
+
 
 class WorkerProcess(models.Model):
     """A living worker process; all slots of the installation are those of the processes seen lately."""
@@ -324,3 +351,9 @@ class WorkerProcess(models.Model):
     pid = models.IntegerField()
     slots = models.IntegerField()
     seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "worker processes"
+
+    def __str__(self) -> str:
+        return self.id

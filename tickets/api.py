@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import available_timezones
 
 from django.db.models import QuerySet
 from rest_framework import serializers, viewsets
@@ -14,7 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from csbot.lib import api
-from tickets import fields, people, references
+from tickets import fields, limits, people, references
 from tickets.models import ApiToken, AuditEntry, Group, Person, Role, Tenant, TicketType
 from tickets.viewset import TenantViewSet
 
@@ -29,9 +27,8 @@ class Key(serializers.RegexField):
     """A key that automations and programs name a thing by."""
 
     def __init__(self, **options: Any) -> None:
-        message = "Expected letters, digits, dots, hyphens and underscores, beginning with a letter or digit."
-        pattern = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z")
-        super().__init__(pattern, max_length=100, error_messages={"invalid": message}, **options)
+        messages = {"invalid": limits.KEY_MESSAGE}
+        super().__init__(limits.KEY_PATTERN, max_length=100, error_messages=messages, **options)
 
 
 class Name(serializers.CharField):
@@ -46,19 +43,19 @@ class TenantBody(api.StrictSerializer):
 
     name = Name()
     language = serializers.ChoiceField(choices=["cs", "en"], required=False)
-    timezone = serializers.CharField(max_length=64, required=False)
+    timezone = serializers.CharField(
+        max_length=64, required=False, validators=[limits.validate_timezone]
+    )
     maxParallelRuns = serializers.IntegerField(
-        source="max_parallel_runs", min_value=1, max_value=100_000, allow_null=True, required=False
+        source="max_parallel_runs",
+        min_value=1,
+        max_value=limits.MOST_PARALLEL_RUNS,
+        allow_null=True,
+        required=False,
     )
     retentionDays = serializers.IntegerField(
-        source="retention_days", min_value=1, max_value=3650, required=False
+        source="retention_days", min_value=1, max_value=limits.MOST_RETENTION_DAYS, required=False
     )
-
-    def validate_timezone(self, value: str) -> str:
-        """Refuse what is no zone of the tz database."""
-        if value not in available_timezones():
-            raise serializers.ValidationError("Expected a time zone such as Europe/Prague.")
-        return value
 
 
 class NewTenantBody(TenantBody):
@@ -84,7 +81,7 @@ class MemberBody(api.StrictSerializer):
     """One place in a group."""
 
     person = serializers.CharField(max_length=254)
-    capacity = serializers.IntegerField(min_value=1, max_value=10_000, default=10)
+    capacity = serializers.IntegerField(min_value=1, max_value=limits.MOST_CAPACITY, default=10)
 
 
 class GroupBody(api.StrictSerializer):

@@ -46,6 +46,9 @@ class Variables(Mapping[str, Any]):
         else:
             self._names.update({"event": given.get("event"), "changes": given.get("changes") or {}})
 
+        # What the trigger gave keeps its meaning in the whole tree, whatever a rendered name says.
+        self._given = frozenset(self._names)
+
     def __getitem__(self, name: str) -> Any:
         if name == "ticket" and self._run.ticket_id is not None:
             return representation(self._present_ticket())
@@ -72,7 +75,8 @@ class Variables(Mapping[str, Any]):
         self._names[step_id] = outputs
         self._owners.setdefault(step_id, step_id)
         if op == "data/set":
-            self._names[outputs["name"]] = outputs["value"]
+            if outputs["name"] not in self._given:
+                self._names[outputs["name"]] = outputs["value"]
             return
         for name, value in outputs.items():
             if self._owners.get(name) == step_id or name not in self._names:

@@ -18,7 +18,7 @@ from automations.steps import ActionStep, Step, walk
 from automations.tree import Tree
 from connectors.catalog import Operation, Repeat, Shape
 from csbot.lib import database_clock, metrics
-from csbot.lib.errors import RunError, Snooze, TerminalError, UncertainError
+from csbot.lib.errors import RetryableError, RunError, Snooze, TerminalError, UncertainError
 from runtime import services
 from runtime.execution import calls
 from runtime.execution.context import RunCall, Variables
@@ -201,6 +201,12 @@ class Executor(Walker):
             # The service did it, but its answer is too large to keep: a later retry has to ask a person.
             self._is_sent = repeat is Repeat.ONCE and error.code == "limit.size"
             raise
+        except RetryableError:
+            raise
+        except Exception:
+            # A fault in code may come before or after sending.
+            self._is_sent = repeat is Repeat.ONCE
+            raise
         finally:
             self._heartbeat.expect_end_by(None)
         self._is_sent = repeat is Repeat.ONCE
@@ -215,6 +221,12 @@ class Executor(Walker):
         self._is_sent = False
         self.has_progressed = True
         return outputs
+
+    def leave_row(self, message: str) -> None:
+        """Let the step that an unexpected fault ended have its row. Raises Fenced when the run is not ours any more."""
+        known = self.journal.find(self.place.path) if self.place else None
+        if self.place and (known is None or known.state in (State.STARTED, State.WAITING)):
+            self.journal.write(self.place, self._failed_state(), message=message)
 
     def _failed_state(self) -> str:
         """A step that was sent and may not be sent again stays unknown, whatever else made it fail."""

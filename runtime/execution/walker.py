@@ -6,6 +6,7 @@ said by `executor` (a claimed run) and by `dryrun` (a test that changes nothing)
 
 from __future__ import annotations
 
+import hashlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ from tickets.models import Ticket
 
 # SPEC section 3, fixed: executed steps of one run.
 MAX_ACTIONS = 1000
+# Services take keys of up to 255 characters; a longer path of nested loops is hashed.
+MAX_PATH_IN_KEY = 200
 # SPEC section 5.4: one rendered input.
 MAX_INPUT_BYTES = 256 * 1024
 
@@ -264,7 +267,7 @@ class Walker(ABC):
             tenant=self.run.tenant,
             connection=account,
             actor=self._actor,
-            idempotency_key=given or f"{self.run.public_id}:{place.path}",
+            idempotency_key=given or _made_key(self.run, place),
             has_given_key=given is not None,
             deadline=time.monotonic() + float(step.timeout_sec or operation.timeout_seconds),
             log=self._log,
@@ -272,3 +275,11 @@ class Walker(ABC):
             ticket=self.run.ticket,
             adopt=self._adopt,
         )
+
+
+def _made_key(run: Run, place: Place) -> str:
+    """Return the key made of run, step and pass (SPEC section 5.4); of a long path its SHA-256."""
+    path = place.path
+    if len(path) > MAX_PATH_IN_KEY:
+        path = hashlib.sha256(path.encode()).hexdigest()
+    return f"{run.public_id}:{path}"

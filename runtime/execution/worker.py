@@ -76,6 +76,8 @@ def _run(claimed: Claimed, heartbeat: Heartbeat) -> None:
         raise
     except Exception as error:
         unexpected = _unexpected(run, error)
+        if executor is not None:
+            executor.leave_row(unexpected.detail)
         settle.error(run, claimed, executor, unexpected)
         came = unexpected.code
     finally:

@@ -2,7 +2,9 @@
 
 import pytest
 
+from connectors.models import Connection as ConnectionModel
 from csbot.lib import database_clock, json
+from csbot.lib.errors import RequestRefused
 from incidents.models import Incident
 from runtime import services
 from runtime.execution import worker
@@ -376,3 +378,86 @@ def test_a_rerun_that_passes_resolves_the_incident(shop, publish, enqueue, execu
     assert execute(Run.objects.get(pk=again.run_id)).status == Run.Status.DONE
     run.incident.refresh_from_db()
     assert run.incident.status == "resolved"
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("flow/wait", {"seconds": "{{_body.v}}"}),
+        ("flow/wait", {"days": "{{_body.v}}"}),
+        ("flow/pause", {"seconds": "{{_body.v}}"}),
+        ("data/set", {"name": "{{_body.v}}", "value": 1}),
+    ],
+)
+@pytest.mark.parametrize("value", ["1e30", 10**30, -1, "x", [], {"a": 1}, True])
+def test_what_an_operation_cannot_take_is_wrong_input(shop, publish, enqueue, execute, op, inputs, value):
+    run = execute(enqueue(publish(shop, [action("st_1", op, inputs)]), {"v": value}))
+    assert run.status in (Run.Status.FAILED, Run.Status.DONE, Run.Status.SCHEDULED)
+    if run.status == Run.Status.FAILED:
+        assert run.error["code"] == "input.invalid"
+        assert steps_of(run) == [("st_1", "failed")]
+
+
+@pytest.mark.parametrize("value", [5, 12.5, True, "x", {"a": 1}, [1]])
+def test_a_message_is_the_text_of_whatever_came(shop, publish, enqueue, execute, value):
+    run = execute(
+        enqueue(publish(shop, [action("st_1", "flow/log", {"message": "{{_body.v}}"})]), {"v": value})
+    )
+    assert run.status == Run.Status.DONE, run.error
+
+
+def test_a_rendered_name_cannot_take_a_parameters_place(shop, publish, enqueue, execute):
+    params = [{"id": "f_a", "name": "a", "path": "a", "type": "string"}]
+    tree = [set_name("st_1", "{{_body.name}}", "HACK"), set_name("st_2", "seen", "{{a}}")]
+    run = execute(
+        enqueue(publish(shop, tree, {"kind": "manual", "params": params}), {"a": "mine", "name": "a"})
+    )
+    assert RunStep.objects.get(run=run, path="st_2").output["value"] == "mine"
+
+
+def test_a_long_path_is_refused_when_saved_and_a_long_key_is_hashed(shop, publish, enqueue, execute, http):
+    inner = [{**request_step(), "id": "s" * 97}]
+    for index in range(3):
+        inner = [{"id": f"{index}" + "l" * 96, "type": "loop", "items": [1], "as": "x", "steps": inner}]
+    run = execute(enqueue(publish(shop, inner), {}))
+    assert run.status == Run.Status.DONE, run.error
+    assert len(http.calls("/orders")[0].headers["idempotency-key"]) < 255
+    with pytest.raises(RequestRefused) as refused:
+        publish(shop, [{"id": "9" + "l" * 96, "type": "loop", "items": [1], "as": "x", "steps": inner}])
+    assert "limit.path" in str(refused.value.errors) or "Nested too deep" in str(refused.value.errors)
+
+
+def test_a_quantum_gives_the_slot_back_at_a_step(shop, publish, enqueue, execute, monkeypatch):
+    monkeypatch.setattr("runtime.execution.executor.QUANTUM_SECONDS", -1.0)
+    run = enqueue(publish(shop, [UPSERT]), {"id": "1"})
+    claimed = Claimer("test").next_run()
+    worker.run_one(claimed)
+    run.refresh_from_db()
+    assert (run.status, run.attempts, run.rescues) == (Run.Status.READY, 0, 0)
+
+
+def test_a_cancel_asked_for_meanwhile_beats_the_next_attempt(shop, publish, enqueue, execute, http):
+    http.script("/orders", Reply(status=503))
+    run = enqueue(publish(shop, [request_step()]), {})
+    claimed = Claimer("test").next_run()
+    Run.objects.filter(pk=run.pk).update(cancel_requested=True)
+    worker.run_one(claimed)
+    run.refresh_from_db()
+    assert run.status == Run.Status.CANCELLED
+    assert http.calls("/orders") == []
+
+
+def test_a_day_of_waiting_counts_limits_only(shop, publish, enqueue, execute, http):
+    http.script("/orders", Reply(status=429, headers={"Retry-After": "1"}))
+    run = enqueue(publish(shop, [request_step(onError="continue")]), {})
+    run = execute(run)
+    assert run.waiting_since is not None
+    Run.objects.filter(pk=run.pk).update(
+        waiting_since=database_clock.in_seconds(-90_000), due_at=database_clock.in_seconds(-1)
+    )
+    ConnectionModel.objects.update(closed_until=None)
+    states.stage_due()
+    run = execute(run)
+    assert run.status == Run.Status.DONE
+    assert steps_of(run) == [("st_2", "failed")]
+    assert "24 hours" in RunStep.objects.get(run=run).message

@@ -10,6 +10,8 @@ from django.db import models
 from django.db.models.functions import Now
 
 from csbot.lib.json import JSONField
+from csbot.lib.rows import loaded
+from tickets import limits
 
 
 class Role(models.TextChoices):
@@ -31,9 +33,15 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=200)
     language = models.CharField(max_length=2, default="cs", choices=[("cs", "Čeština"), ("en", "English")])
-    timezone = models.CharField(max_length=64, default="Europe/Prague")
-    max_parallel_runs = models.PositiveIntegerField(null=True, blank=True)
-    retention_days = models.PositiveIntegerField(default=90)
+    timezone = models.CharField(
+        max_length=64, default="Europe/Prague", validators=[limits.validate_timezone]
+    )
+    max_parallel_runs = models.PositiveIntegerField(
+        null=True, blank=True, validators=limits.from_one_to(limits.MOST_PARALLEL_RUNS)
+    )
+    retention_days = models.PositiveIntegerField(
+        default=90, validators=limits.from_one_to(limits.MOST_RETENTION_DAYS)
+    )
     suspended_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -80,6 +88,7 @@ class Person(TenantOwned):
                 fields=["tenant", "login"], condition=models.Q(login__isnull=False), name="person_login"
             ),
         ]
+        verbose_name_plural = "people"
 
     def __str__(self) -> str:
         return self.name
@@ -89,7 +98,7 @@ class Group(TenantOwned):
     """A named team of people."""
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    key = models.CharField(max_length=100)
+    key = models.CharField(max_length=100, validators=[limits.validate_key])
     name = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -105,10 +114,14 @@ class Membership(TenantOwned):
 
     group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="memberships")
     person = models.ForeignKey(Person, on_delete=models.CASCADE, related_name="memberships")
-    capacity = models.PositiveIntegerField(default=10)
+    capacity = models.PositiveIntegerField(default=10, validators=limits.from_one_to(limits.MOST_CAPACITY))
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["group", "person"], name="membership_once")]
+
+    def __str__(self) -> str:
+        person, group = loaded(self, "person"), loaded(self, "group")
+        return f"{person or f'person {self.person_id}'} in {group or f'group {self.group_id}'}"
 
 
 class ApiToken(models.Model):
@@ -137,6 +150,10 @@ class ApiToken(models.Model):
                 name="token_of_tenant_has_role",
             )
         ]
+        verbose_name = "API token"
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
 
 
 class AuditEntry(TenantOwned):
@@ -152,6 +169,10 @@ class AuditEntry(TenantOwned):
 
     class Meta:
         indexes = [models.Index(fields=["tenant", "-id"], name="audit_of_tenant")]
+        verbose_name_plural = "audit entries"
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.object}"
 
 
 class IdempotentAnswer(models.Model):
@@ -168,3 +189,6 @@ class IdempotentAnswer(models.Model):
     headers = JSONField(default=dict)
     answer = models.TextField(null=True)
     created_at = models.DateTimeField(db_default=Now(), db_index=True)
+
+    def __str__(self) -> str:
+        return f"answer {self.status}"

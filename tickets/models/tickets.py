@@ -9,6 +9,8 @@ from django.db import models
 from django.utils import timezone
 
 from csbot.lib.json import JSONField
+from csbot.lib.rows import loaded
+from tickets import limits
 from tickets.models.tenants import Group, Person, Tenant, TenantOwned
 
 
@@ -19,7 +21,7 @@ class TicketType(TenantOwned):
     """
 
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    key = models.CharField(max_length=100)
+    key = models.CharField(max_length=100, validators=[limits.validate_key])
     name = models.CharField(max_length=200)
     statuses = JSONField(default=list)
     fields = JSONField(default=list)
@@ -37,6 +39,9 @@ class TicketCounter(models.Model):
 
     tenant = models.OneToOneField(Tenant, primary_key=True, on_delete=models.CASCADE, related_name="+")
     next_number = models.BigIntegerField(default=1)
+
+    def __str__(self) -> str:
+        return f"TK-{self.next_number} is next"
 
 
 class Ticket(TenantOwned):
@@ -118,3 +123,6 @@ class TicketEvent(TenantOwned):
             models.Index(fields=["ticket", "id"], name="ticket_event_of_ticket"),
             models.Index(fields=["tenant", "at"], name="ticket_event_of_day"),
         ]
+
+    def __str__(self) -> str:
+        return f"{loaded(self, 'ticket') or f'ticket {self.ticket_id}'} {self.kind}"

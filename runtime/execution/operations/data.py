@@ -6,14 +6,17 @@ from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
+from automations.names import name_fault
 from connectors.catalog import Repeat, Shape, operation
+from csbot.lib.errors import TerminalError
 from runtime.execution.context import RunCall
+from runtime.execution.operations.shapes import Text
 
 
 class SetInputs(Shape):
     """`name` becomes a name that templates and conditions can use; `value` is kept with its type."""
 
-    name: str
+    name: Text
     value: Any = None
 
 
@@ -33,5 +36,8 @@ class SetOutputs(Shape):
     builtin=True,
 )
 def set_value(call: RunCall, inputs: SetInputs) -> SetOutputs:
-    """Give `value` a name (SPEC section 4)."""
+    """Give `value` a name (SPEC section 4). Raises TerminalError for one that the language refuses when it is saved."""
+    fault = name_fault(inputs.name)
+    if fault:
+        raise TerminalError("input.invalid", f"`name`: {fault}")
     return SetOutputs(name=inputs.name, value=inputs.value)

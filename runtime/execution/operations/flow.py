@@ -15,6 +15,7 @@ from csbot.lib import database_clock
 from csbot.lib.errors import TerminalError
 from runtime.execution import calls
 from runtime.execution.context import RunCall
+from runtime.execution.operations.shapes import Message, Nothing, Text
 from tickets import services as tickets
 
 # SPEC section 4.
@@ -25,18 +26,14 @@ LONGEST_WAIT = timedelta(days=90)
 class LogInputs(Shape):
     """A line for the run's and the ticket's log."""
 
-    message: str = Field(max_length=10_000)
+    message: Message = Field(max_length=10_000)
     level: str = Field(default="info", pattern="^(info|warning|error)$")
-
-
-class Nothing(Shape):
-    """No outputs."""
 
 
 class MessageInputs(Shape):
     """Why the run ends here."""
 
-    message: str = ""
+    message: Message = Field(default="", max_length=10_000)
 
 
 class PauseInputs(Shape):
@@ -48,9 +45,9 @@ class PauseInputs(Shape):
 class WaitInputs(Shape):
     """For `seconds`, `until` an instant, or for `days` and then until `at` o'clock in the tenant's time zone."""
 
-    seconds: Decimal | None = Field(default=None, ge=0)
+    seconds: Decimal | None = Field(default=None, ge=0, le=int(LONGEST_WAIT.total_seconds()))
     until: datetime | None = None
-    days: int | None = Field(default=None, ge=0)
+    days: int | None = Field(default=None, ge=0, le=LONGEST_WAIT.days)
     at: time | None = None
 
     @model_validator(mode="after")
@@ -70,7 +67,7 @@ class Until(Shape):
 class CallInputs(Shape):
     """Another automation of the tenant by name or id; `inputs` are its parameters by name."""
 
-    automation: str
+    automation: Text
     inputs: dict[str, Any] = Field(default_factory=dict)
     wait: bool = True
 

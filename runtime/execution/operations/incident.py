@@ -5,21 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils.translation import gettext_lazy as _
+from pydantic import Field
 
 from connectors.catalog import Repeat, Shape, operation
 from incidents import services as incidents
 from runtime import outcomes
 from runtime.execution.context import RunCall
+from runtime.execution.operations.shapes import Message, Text
 from runtime.queue import states
 
 
 class CreateInputs(Shape):
     """`title` and `impact` are for the client; `detail` for platform staff only; the same `cause` counts on."""
 
-    title: str
-    impact: str = ""
+    title: Message = Field(min_length=1, max_length=500)
+    impact: Message = Field(default="", max_length=10_000)
     detail: Any = None
-    cause: str = ""
+    cause: Text = ""
 
 
 class CreateOutputs(Shape):
@@ -40,7 +42,10 @@ class CreateOutputs(Shape):
 def create(call: RunCall, inputs: CreateInputs) -> CreateOutputs:
     """Open an incident of this run's tenant (SPEC sections 4 and 9)."""
     run = call.run
-    detail = inputs.detail if isinstance(inputs.detail, dict) else {"detail": inputs.detail}
+    if inputs.detail is None:
+        detail: dict[str, Any] = {}
+    else:
+        detail = inputs.detail if isinstance(inputs.detail, dict) else {"detail": inputs.detail}
     incident = incidents.open_incident(
         run.tenant,
         cause=f"{run.automation.public_id}/incident/{inputs.cause or inputs.title}",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Annotated, Any
 
 from django.utils.translation import gettext_lazy as _
@@ -18,8 +17,8 @@ from connectors.catalog import Repeat, Shape, operation
 from csbot.lib.errors import RequestRefused, TerminalError
 from csbot.lib.filters import BadFilter
 from runtime.execution.context import RunCall
+from runtime.execution.operations.shapes import Nothing, Text, as_text
 from tickets import numbers, services
-from tickets.fields import plain_number
 from tickets.filters import FILTERS
 from tickets.models import Ticket
 from tickets.representation import named
@@ -28,24 +27,12 @@ MISSING = frozenset({"missing.type", "missing.group", "missing.person"})
 """Codes of SPEC section 13 that a refusal keeps; every other one is `input.invalid`."""
 
 
-def _as_text(value: Any) -> Any:
-    """A lone placeholder keeps its type, so an order's number comes as a number; its text is meant."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return plain_number(value) if isinstance(value, int | Decimal) else value
-
-
 def _as_list(value: Any) -> Any:
     """One tag from a placeholder is a list of one."""
     return value if isinstance(value, list | tuple) or value is None else [value]
 
 
-Text = Annotated[str, BeforeValidator(_as_text)]
 Tags = Annotated[list[Text], BeforeValidator(_as_list)]
-
-
-class Nothing(Shape):
-    """No outputs."""
 
 
 class OnTicket(Shape):
@@ -391,7 +378,7 @@ def find(call: RunCall, inputs: FindInputs) -> FindOutputs:
 
 
 def _narrowed(tickets: Any, name: str, value: Any) -> Any:
-    text = _as_text(value)
+    text = as_text(value)
     if name not in FILTERS or not isinstance(text, str):
         known = ", ".join(sorted(FILTERS))
         raise TerminalError("input.invalid", f"filter: expected texts for {known}; got {name[:100]}.")

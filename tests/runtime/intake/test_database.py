@@ -21,6 +21,12 @@ def gate(monkeypatch) -> Iterator[Gate]:
     monkeypatch.setattr(database, "gate", Gate())
     yield database.gate
     eventually(lambda: not database.gate.is_closed)
+    with connection.cursor() as cursor:
+        # The server notices only at the end of its sleep that nobody is listening any more.
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity "
+            "WHERE pid <> pg_backend_pid() AND query LIKE '%%pg_sleep%%'"
+        )
     connection.close()
 
 
