@@ -15,7 +15,7 @@ class AutomationAdmin(ReadOnlyAdmin):
 
     list_display = ("name", "tenant", "state", "published", "updated_at")
     list_filter = ("state",)
-    list_select_related = ("tenant", "published")
+    list_select_related = ("tenant", "published__automation")
     search_fields = ("name", "public_id", "tenant__slug")
     fields = (
         *("tenant", "name", "public_id", "state", "published"),

@@ -135,7 +135,7 @@ class AutomationViewSet(TenantViewSet):
         automation = services.resume(self.get_object(), request.actor)
         return _tagged(Response(representation(automation)), automation)
 
-    @action(detail=True, methods=["get"])
+    @action(detail=True, methods=["get"], filters={})
     def versions(self, request: Request, id: str) -> Response:
         """Answer a page of the versions, newest first, without their trees."""
         automation = self.get_object()
@@ -144,26 +144,29 @@ class AutomationViewSet(TenantViewSet):
         )
         return self.get_paginated_response([_version(automation, version) for version in page])
 
-    @action(detail=True, methods=["get"], url_path=r"versions/(?P<number>\d{1,9})")
+    @action(detail=True, methods=["get"], url_path=r"versions/(?P<number>[0-9]{1,9})")
     def version(self, request: Request, id: str, number: str) -> Response:
         """Answer one version with its tree."""
         automation = self.get_object()
         version = _of_number(automation, int(number))
         return Response({**_version(automation, version), **version.tree})
 
-    @action(detail=True, methods=["get"], url_path=r"versions/(?P<number>\d{1,9})/diff")
+    @action(
+        detail=True,
+        methods=["get"],
+        url_path=r"versions/(?P<number>[0-9]{1,9})/diff",
+        parameters=frozenset({"against"}),
+    )
     def version_diff(self, request: Request, id: str, number: str) -> Response:
         """Answer what a version changed against the one before, or against `?against=<number>|draft`."""
         automation = self.get_object()
         version = _of_number(automation, int(number))
-        for name in request.query_params.keys() - {"against"}:
-            raise bad_parameter("filter.unknown", name, "This filter is not known; there is: against.")
         against = request.query_params.get("against", str(version.number - 1))
         changes = diff.changes(_document_of(automation, against), version.tree)
         earlier = against if against == "draft" else int(against) or None
         return Response({"from": earlier, "to": version.number, "changes": changes})
 
-    @action(detail=True, methods=["post"], url_path=r"versions/(?P<number>\d{1,9})/restore")
+    @action(detail=True, methods=["post"], url_path=r"versions/(?P<number>[0-9]{1,9})/restore")
     def version_restore(self, request: Request, id: str, number: str) -> Response:
         """Make a version's tree the draft again."""
         version = _of_number(self.get_object(), int(number))

@@ -123,7 +123,7 @@ class _Media(NamedTuple):
     boundary: str | None = None
 
 
-# Nobody's header is longer, and reading its parameters takes quadratic time.
+# Nobody's header is longer, and the last ones are remembered.
 _MAX_HEADER = 1_000
 
 
@@ -133,16 +133,8 @@ def _media(header: str | None) -> _Media:
         return _Media("text", "")
     if len(header) > _MAX_HEADER:
         return _Media("other", "")
-    name = header.partition(";")[0].strip().lower()
-    parsed = Message()
-    parsed["content-type"] = " ".join(header.split())
-    charset, boundary = (parsed.get_param(key) for key in ("charset", "boundary"))
-    return _Media(
-        _kind(name),
-        name,
-        charset.strip() or None if isinstance(charset, str) else None,
-        boundary if isinstance(boundary, str) else None,
-    )
+    found = media.parse(header)
+    return _Media(_kind(found.name), *found)
 
 
 def _kind(name: str) -> str:
@@ -158,50 +150,27 @@ def _kind(name: str) -> str:
     return "other"
 
 
-# BOMs in the order in which they can be told apart: that of UTF-32 little endian begins with that of UTF-16.
-_BOMS = [
-    (codecs.BOM_UTF8, "utf_8"),
-    (codecs.BOM_UTF32_LE, "utf_32_le"),
-    (codecs.BOM_UTF32_BE, "utf_32_be"),
-    (codecs.BOM_UTF16_LE, "utf_16_le"),
-    (codecs.BOM_UTF16_BE, "utf_16_be"),
-]
-# Only these are read: the Encoding Standard's, UTF-32 and the DOS code pages of old Czech systems. Python
-# itself also knows "charsets" that run in quadratic time (punycode) or are none (unicode_escape), and for a
-# name that it does not know it looks for a file and remembers the name for ever.
-
-# fmt: off
-_CODECS = {
-    "ascii", "utf_8", "utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be", "latin_1",
-    "iso8859_2", "iso8859_3", "iso8859_4", "iso8859_5", "iso8859_6", "iso8859_7", "iso8859_8",
-    "iso8859_9", "iso8859_10", "iso8859_11", "iso8859_13", "iso8859_14", "iso8859_15", "iso8859_16",
-    "cp437", "cp850", "cp852", "cp855", "cp866", "cp874", "cp1250", "cp1251", "cp1252", "cp1253",
-    "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "koi8_r", "koi8_u", "mac_roman", "mac_cyrillic",
-    "mac_latin2", "shift_jis", "cp932", "euc_jp", "iso2022_jp", "euc_kr", "cp949", "gb2312", "gbk",
-    "gb18030", "big5", "cp950",
-}
-# fmt: on
-_CHARSETS = {label: codec for label, codec in encodings.aliases.aliases.items() if codec in _CODECS}
-_CHARSETS |= {codec: codec for codec in _CODECS}
 # In these a percent-encoded byte is not one letter, so a form's escapes are read as UTF-8.
 _WIDE = {"utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"}
 
 
 def _decode(raw: bytes, charset: str | None) -> str:
     """Return the text of a body; a BOM goes before the header's charset, UTF-8 is the default."""
-    for bom, encoding in _BOMS:
-        if raw.startswith(bom):
-            return _strict(raw[len(bom) :], encoding)
-    return _strict(raw, _codec(charset))
+    try:
+        return _strict(*media.opened(raw, charset))
+    except media.UnknownCharset:
+        raise _unknown_charset() from None
 
 
 def _codec(charset: str | None) -> str:
-    if charset is None:
-        return "utf_8"
-    codec = _CHARSETS.get(encodings.normalize_encoding(charset).lower()) if charset.isascii() else None
-    if codec is None:
-        raise BodyError(415, "The charset of the content type is not known.")
-    return codec
+    try:
+        return media.codec_of(charset)
+    except media.UnknownCharset:
+        raise _unknown_charset() from None
+
+
+def _unknown_charset() -> BodyError:
+    return BodyError(415, "The charset of the content type is not known.")
 
 
 def _strict(raw: bytes, encoding: str) -> str:

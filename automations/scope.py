@@ -50,6 +50,8 @@ _OF_TRIGGER: dict[str, tuple[str, ...]] = {
 }
 # One writer for all steps `data/set` of a name: to set it again is what they are for.
 SET = "data/set"
+# A foreign call whose answer nobody waits for is a run of its own (SPEC section 5.7); built-in steps always wait.
+OF_SENT = ("runId",)
 
 Keys: TypeAlias = frozenset[str] | None
 
@@ -84,8 +86,10 @@ class Scope:
         """Return the scope after an action: its outputs under its id and their bare names (SPEC section 3.3)."""
         if step.op == SET:
             return self._after_set(step)
-        # What an unknown operation answers, or one whose answer nobody waits for, cannot be told here.
-        outputs = spec.outputs if spec is not None and step.wait else None
+        # What an unknown operation answers cannot be told here.
+        outputs = spec.outputs if spec is not None else None
+        if spec is not None and spec.provider is not None and not step.wait:
+            outputs = OF_SENT
         names: dict[str, Keys] = {**self.names, **dict.fromkeys(outputs or ())}
         if step.id:
             names[step.id] = None if outputs is None else frozenset(outputs)

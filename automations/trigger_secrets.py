@@ -18,7 +18,7 @@ from csbot.lib import crypto
 from csbot.lib.json import dumps, loads
 
 MARK = "•••"
-_MARKED = re.compile(rf"{MARK}(\d{{0,3}})")
+_MARKED = re.compile(rf"{MARK}([0-9]{{0,3}})")
 # Every other key of these objects is taken for a secret, so that one sent under a wrong name is not stored
 # either.
 _OPEN_KEYS = {

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.contrib import admin
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
 
-from connectors import credentials
+from connectors import credentials, services
 from connectors.models import Connection
 from csbot.lib import json
+from csbot.lib.admin import as_json
+from tickets.admin import AuditedAdmin
 
 
 @admin.register(Connection)
-class ConnectionAdmin(admin.ModelAdmin):
-    """Looking at connections; their name and limits can be changed."""
+class ConnectionAdmin(AuditedAdmin):
+    """Looking at connections; their name can be changed, and one that nothing uses deleted."""
 
     list_display = ["name", "tenant", "provider", "closed_until", "refusals", "created_at"]
     list_filter = ["provider"]
     list_select_related = ["tenant"]
     search_fields = ["name", "tenant__slug"]
-    show_full_result_count = False
+    ordering = ["-id"]
     fields = [
-        "public_id", "tenant", "provider", "name", "config", "credentials_set", "limits", "closed_until",
-        "refusals", "created_at",
+        "public_id", "tenant", "provider", "name", "config_shown", "credentials_set", "limits_shown",
+        "closed_until", "refusals", "created_at",
     ]  # fmt: skip
     readonly_fields = [name for name in fields if name != "name"]
+    change_one = staticmethod(services.change)
+    delete_one = staticmethod(services.delete)
+
+    @admin.display(description="config")
+    def config_shown(self, account: Connection) -> SafeString:
+        """Return the configuration as indented JSON."""
+        return as_json(account.config)
+
+    @admin.display(description="limits")
+    def limits_shown(self, account: Connection) -> SafeString:
+        """Return the limits as indented JSON; a dash where the provider's own hold."""
+        return as_json(account.limits or None)
 
     @admin.display(description="Credentials")
     def credentials_set(self, account: Connection) -> str:
@@ -35,7 +48,3 @@ class ConnectionAdmin(admin.ModelAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Nobody here knows a tenant's credentials."""
         return False
-
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the name only: whether a connection is closed is written elsewhere."""
-        obj.save(update_fields=["name"])

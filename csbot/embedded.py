@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 from redis import Redis
@@ -191,21 +191,47 @@ def _redis(home: Path, program: Path, account: Account | None, port: int, passwo
 
 def postgres_answers(url: str) -> bool:
     """Return whether PostgreSQL takes our password and runs a statement now."""
+    return not postgres_refusal(url)
+
+
+def postgres_refusal(url: str) -> str:
+    """Return in one line why PostgreSQL does not run a statement for us now; empty when it does."""
     try:
         with psycopg.connect(url, connect_timeout=2) as connection:
             connection.execute("SELECT 1")
-    except psycopg.OperationalError:
-        return False
-    return True
+    except psycopg.Error as error:
+        return _without_password(" ".join(str(error).split()), url)
+    return ""
 
 
 def redis_answers(url: str) -> bool:
     """Return whether Redis takes our password and answers now."""
-    with Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2) as client:
-        try:
-            return bool(client.ping())
-        except RedisError:
-            return False
+    return not redis_refusal(url)
+
+
+def redis_refusal(url: str) -> str:
+    """Return in one line why Redis does not answer us now; empty when it does."""
+    try:
+        with Redis.from_url(url, socket_timeout=2, socket_connect_timeout=2) as client:
+            client.ping()
+    except (RedisError, ValueError) as error:
+        return _without_password(" ".join(str(error).split()), url)
+    return ""
+
+
+def shown(url: str) -> str:
+    """Return the address of a server as a person may see it: without its password and its query."""
+    parts = urlsplit(url)
+    account, has_account, host = parts.netloc.rpartition("@")
+    user, has_password, _ = account.partition(":")
+    return f"{parts.scheme}://{user}{':•••' if has_password else ''}{has_account}{host}{parts.path}"
+
+
+def _without_password(text: str, url: str) -> str:
+    written = urlsplit(url).password
+    for password in filter(None, (written, unquote(written or ""))):
+        text = text.replace(password, "•••")
+    return text
 
 
 def keys(home: Path) -> dict[str, str]:

@@ -125,6 +125,7 @@ class Installation:
             "postgres": not os.environ.get("DATABASE_URL"),
             "redis": not os.environ.get("REDIS_URL"),
         }
+        self._look_at_foreign_servers()
         names = [name for name, ours in is_ours.items() if ours]
         if names:
             say(f"starting {' and '.join(names)} in {self._home}")
@@ -134,6 +135,26 @@ class Installation:
         for child in (self._servers.postgres, self._servers.redis):
             if child:
                 self._supervisor.watch(child)
+
+    def _look_at_foreign_servers(self) -> None:
+        """Raise CannotStart when the PostgreSQL of DATABASE_URL does not answer; say so of Redis, and go on.
+
+        Events are taken in without Redis (SPEC P2), so it may come later.
+        """
+        if url := os.environ.get("DATABASE_URL"):
+            refusal = embedded.postgres_refusal(url)
+            if refusal:
+                raise CannotStart(
+                    f"DATABASE_URL: {embedded.shown(url)!r} does not let us in ({refusal}); "
+                    "expected postgresql://user:password@host:port/name of a running server"
+                )
+        if url := os.environ.get("REDIS_URL"):
+            refusal = embedded.redis_refusal(url)
+            if refusal:
+                say(
+                    f"REDIS_URL: {embedded.shown(url)!r} does not let us in ({refusal}); "
+                    "expected redis://:password@host:port/0 of a running server; going on without it"
+                )
 
     def _finishes(self, name: str) -> bool:
         """Run a management command to its end; False when asked to stop. Raises CannotStart when it fails."""
@@ -226,11 +247,11 @@ def _processes(home: Path, groups: set[int]) -> list[int]:
 def _welcome(demo: dict[str, Any]) -> list[str]:
     """Return the lines that a person needs for a first look, from what `manage.py demo` wrote."""
     base = demo["baseUrl"]
-    lines = [f"portal   {base}/t/{slug}/" for slug in demo["tenants"]]
-    lines.append(f"admin    {base}/admin/   {demo['staff']['username']}   {demo['staff']['password']}")
-    for tenant in demo["tenants"].values():
+    lines = [f"admin    {base}/admin/   {demo['staff']['username']}   {demo['staff']['password']}"]
+    for slug, tenant in demo["tenants"].items():
+        lines.append(f"api      {base}/api/tickets   Authorization: Bearer {tenant['token']}   (company {slug})")
         for name, person in tenant["people"].items():
-            lines.append(f"login    {name}   {person['email']}   {person['password']}")
+            lines.append(f"person   {name}   {person['email']}   {person['password']}")
         for name, url in tenant["webhooks"].items():
             if name == "orders":
                 lines.append(f"try      curl -H 'Content-Type: application/json' -d '{SAMPLE_ORDER}' {url}")

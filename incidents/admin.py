@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
-from csbot.lib.admin import ReadOnlyAdmin, as_json
+from csbot.lib.admin import NOTHING, ReadOnlyAdmin, as_json, link
 from csbot.lib.errors import RequestRefused
 from incidents import services
 from incidents.models import Incident
-from tickets import audit
+from tickets import audit, numbers
 from tickets.events import Actor
 
 
@@ -27,13 +30,28 @@ class IncidentAdmin(ReadOnlyAdmin):
     list_display = ("title_shown", "tenant", "status", "code", "count", "first_at", "last_at")
     list_filter = ("status", "tenant")
     list_select_related = ("tenant", "ticket", "connection")
-    search_fields = ("cause__startswith",)
+    # Without a field the admin shows no box to search in; `get_search_results` says what is searched.
+    search_fields = ("cause",)
+    search_help_text = "TK-1, an incident's id, or the beginning of a cause"
     fields = (
         "title_shown", "impact_shown", "tenant", "status", "count", "first_at", "last_at", "resolved_at",
-        "notified_at", "code", "cause", "ticket", "automation", "connection", "runs_shown", "detail_shown",
+        "notified_at", "code", "cause", "ticket", "automation_shown", "connection", "runs_shown", "detail_shown",
     )  # fmt: skip
     readonly_fields = fields
     actions = ("acknowledge", "resolve")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Incident], search_term: str
+    ) -> tuple[QuerySet[Incident], bool]:
+        """Find by ticket, by exact id or by the beginning of the cause."""
+        term = search_term.strip()
+        number = numbers.read_key(term)
+        if number is not None:
+            return queryset.filter(ticket__number=number), False
+        try:
+            return queryset.filter(public_id=uuid.UUID(term)), False
+        except ValueError:
+            return (queryset.filter(cause__startswith=term) if term else queryset), False
 
     @admin.display(description="title")
     def title_shown(self, incident: Incident) -> str:
@@ -45,10 +63,20 @@ class IncidentAdmin(ReadOnlyAdmin):
         """Return the client's impact in the language of the page."""
         return str(services.representation(incident, get_language())["impact"])
 
+    @admin.display(description="automation")
+    def automation_shown(self, incident: Incident) -> SafeString | str:
+        """Return a link to the automation, which may be gone by now; a dash where there was none."""
+        named = incident.automation
+        if not named:
+            return NOTHING
+        list_of = reverse("admin:automations_automation_changelist")
+        return format_html('<a href="{}?q={}">{}</a>', list_of, named.get("id"), named.get("name"))
+
     @admin.display(description="runs")
-    def runs_shown(self, incident: Incident) -> str:
-        """Return the public ids of the newest runs, one on each line."""
-        return "\n".join(services.newest_runs(incident))
+    def runs_shown(self, incident: Incident) -> SafeString:
+        """Return links to the newest runs, newest first, one on each line; their pages open by the public id."""
+        runs = services.newest_runs(incident)
+        return format_html_join(SafeString("<br>"), "{}", ((link("runtime_run", run, run),) for run in runs))
 
     @admin.display(description="detail")
     def detail_shown(self, incident: Incident) -> SafeString:

@@ -155,7 +155,9 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
     def bulk(self, request: Request) -> Response:
         """Do one thing with several runs and say for each what became of it."""
         values = self.values(Bulk)
-        return Response({"results": [self._one(request, values["action"], id) for id in dict.fromkeys(values["ids"])]})
+        return Response(
+            {"results": [self._one(request, values["action"], id) for id in dict.fromkeys(values["ids"])]}
+        )
 
     def _one(self, request: Request, deed: str, public_id: Any) -> dict[str, Any]:
         run = self.get_queryset().filter(public_id=public_id).first()
@@ -166,9 +168,7 @@ class RunViewSet(mixins.ListModelMixin, TenantViewSet):
                 again = services.rerun(run, request.actor)
                 return {"id": str(public_id), "status": 202, "runId": str(again.public_id)}
             changed = (
-                services.retry(run, request.actor)
-                if deed == "retry"
-                else services.cancel(run, request.actor)
+                services.retry(run, request.actor) if deed == "retry" else services.cancel(run, request.actor)
             )
         except RequestRefused as refused:
             return {"id": str(public_id), "status": refused.status, "message": refused.message}
@@ -216,8 +216,7 @@ class AutomationRunViewSet(TenantViewSet):
         """Tell how often the draft's trigger would have fired in the last 30 days."""
         return Response(reach.of(self.get_object()))
 
-
-    @action(detail=True, methods=["get"])
+    @action(detail=True, methods=["get"], filters={})
     def rejected(self, request: Request, id: str) -> Response:
         """Answer the bodies that were refused and kept, newest first."""
         page = self.paginate_queryset(self.filter_queryset(rejected.list_for(self.get_object())))

@@ -66,6 +66,7 @@ class ReconciliationViewSet(TenantViewSet):
 
     model = Reconciliation
     resource = "reconciliation"
+    parameters = frozenset({"day"})
 
     def list(self, request: Request) -> Response:
         """Answer a day (`?day=`, by default the present one), with what is stuck and who is silent now."""
@@ -98,17 +99,11 @@ class ReconciliationViewSet(TenantViewSet):
 
 def _asked_day(request: Request) -> date | None:
     """Return the day that the query asks for, None where it asks for none. Raises RequestRefused 400."""
-    for name in request.query_params:
-        if name != "day":
-            raise api.bad_parameter("filter.unknown", name, "This filter is not known; there is: day.")
-    asked = request.query_params.getlist("day")
+    asked = request.query_params.get("day")
     try:
-        days = [_read_day(raw) for raw in asked]
+        return None if asked is None else _read_day(asked)
     except ValueError as error:
         raise api.bad_parameter("filter.invalid", "day", EXPECTED_DAY) from error
-    if len(days) > 1:
-        raise api.bad_parameter("filter.invalid", "day", "Expected this filter once.")
-    return days[0] if days else None
 
 
 ROUTES: list[tuple[str, type[TenantViewSet], str]] = [

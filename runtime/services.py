@@ -8,11 +8,14 @@ from zoneinfo import ZoneInfo
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef
+from pydantic import ValidationError
 
 from automations import contract
 from automations.models import Automation
+from connectors import catalog
 from csbot.lib import json, metrics
 from csbot.lib.errors import RequestRefused
+from csbot.lib.values import escape
 from incidents.models import Incident
 from runtime import outcomes
 from runtime.execution import calls
@@ -178,7 +181,7 @@ def cancel(run: Run, actor: Actor) -> Run:
 def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | None = None) -> Run:
     """Let a person decide about a run in review: `happened` (with outputs), `again` or `giveUp` (SPEC section 5.5).
 
-    Raises RequestRefused 409 when it is not in review.
+    Raises RequestRefused 409 when it is not in review, 400 for outputs that the step's operation cannot have.
     """
     with transaction.atomic():
         moved = states.give_up(run) if decision == "giveUp" else _requeued(run, states.requeue_reviewed)
@@ -186,6 +189,8 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
             raise _conflict(run, "Only a run in review can be resolved")
         unknown = RunStep.objects.of(run.tenant_id).filter(run=run, state=State.UNKNOWN)
         if decision == "happened":
+            for op in unknown.values_list("op", flat=True).distinct():
+                _check_outputs(op, outputs or {})
             unknown.update(state=State.DONE, output=outputs or {})
         elif decision == "again":
             # A failed step is executed at the next attempt; after `giveUp` it stays unknown, so that a later retry
@@ -196,6 +201,34 @@ def resolve(run: Run, actor: Actor, decision: str, outputs: dict[str, Any] | Non
             metrics.runs_ended.labels("failed").inc()
         note(run.tenant_id, run.pk, f"run.resolved.{decision}", actor=actor.name)
     return _again(run)
+
+
+def _check_outputs(op: str, outputs: dict[str, Any]) -> None:
+    """Raise RequestRefused 400 for a key that operation `op` has not among its outputs, or a value of another type.
+
+    Not all have to be given. An operation that is gone from the catalogue can refuse nothing.
+    """
+    operation = catalog.find(op)
+    if operation is None:
+        return
+    try:
+        # Strict as JSON: a text is no number, but is an instant where one is declared.
+        operation.outputs.model_validate_json(json.dumps(outputs), strict=True)
+    except ValidationError as error:
+        there_are = ", ".join(operation.outputs.model_fields) or "none"
+        faults: dict[str, dict[str, str]] = {}
+        for fault in error.errors(include_url=False, include_context=False, include_input=False):
+            key, *inner = (str(part) for part in fault["loc"] or ("",))
+            if fault["type"] == "missing" and not inner:
+                continue
+            told = ".".join(inner) + ": " + fault["msg"] if inner else fault["msg"]
+            if fault["type"] == "extra_forbidden" and not inner:
+                told = f"{op} has no output `{key}`; it has {there_are}."
+            pointer = f"/outputs/{escape(key)}" if key else "/outputs"
+            faults.setdefault(pointer, {"pointer": pointer, "message": told})
+        if faults:
+            message = "Some outputs cannot be taken."
+            raise RequestRefused("invalid", message, errors=list(faults.values())) from error
 
 
 def note(tenant_id: int, run_id: int, code: str, *, level: str = "info", **params: Any) -> None:

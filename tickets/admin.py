@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django import forms
-from django.contrib import admin
-from django.contrib.auth.admin import UserAdmin
-from django.db import models
+from django.contrib import admin, messages
+from django.db import models, transaction
 from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 
-from csbot.lib.admin import ReadOnlyAdmin, as_json
-from tickets import people
+from csbot.lib.admin import NEWEST, ReadOnlyAdmin, StaffAdmin, as_json, exact, link, table
+from tickets import filters, numbers, people
+from tickets import messages as log_texts
 from tickets.events import Actor
+from tickets.login_admin import LoginAdmin
 from tickets.models import (
     ApiToken,
     AuditEntry,
@@ -27,7 +31,7 @@ from tickets.models import (
     TicketType,
 )
 
-admin.site.register(Login, UserAdmin)
+admin.site.register(Login, LoginAdmin)
 
 
 def actor_of(request: HttpRequest) -> Actor:
@@ -35,13 +39,12 @@ def actor_of(request: HttpRequest) -> Actor:
     return Actor("person", request.user.get_full_name() or request.user.get_username())
 
 
-class AuditedAdmin(admin.ModelAdmin):
+class AuditedAdmin(StaffAdmin):
     """An admin whose writes are the services': they keep the rules and write the audit log.
 
     `create_one(tenant, actor, values)`, `change_one(row, actor, values)`, `delete_one(row, actor)`.
     """
 
-    show_full_result_count = False
     create_one: Callable[..., Any]
     change_one: Callable[..., Any]
     delete_one: Callable[..., Any]
@@ -62,11 +65,12 @@ class AuditedAdmin(admin.ModelAdmin):
         self.delete_one(obj, actor_of(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: models.QuerySet) -> None:
-        """Delete each row through the service."""
-        for row in queryset:
-            self.delete_model(request, row)
+        """Delete all rows through the service, or none when one is refused."""
+        with transaction.atomic():
+            for row in queryset:
+                self.delete_model(request, row)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Iterable[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Sequence[Any]:
         """Return the read-only fields: nothing moves from one tenant to another."""
         fixed = super().get_readonly_fields(request, obj)
         return fixed if obj is None or not hasattr(obj, "tenant_id") else [*fixed, "tenant"]
@@ -99,14 +103,26 @@ class TenantAdmin(AuditedAdmin):
     @admin.action(description="Suspend", permissions=["change"])
     def suspend(self, request: HttpRequest, queryset: models.QuerySet[Tenant]) -> None:
         """Stop the chosen tenants."""
-        for tenant in queryset:
-            people.suspend_tenant(tenant, actor_of(request))
+        self._switch(request, queryset.filter(suspended_at__isnull=True), people.suspend_tenant, "Suspended")
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, queryset: models.QuerySet[Tenant]) -> None:
         """Let the chosen tenants go on."""
-        for tenant in queryset:
-            people.resume_tenant(tenant, actor_of(request))
+        self._switch(request, queryset.filter(suspended_at__isnull=False), people.resume_tenant, "Resumed")
+
+    def _switch(
+        self,
+        request: HttpRequest,
+        queryset: models.QuerySet[Tenant],
+        switch: Callable[[Tenant, Actor], Tenant],
+        done: str,
+    ) -> None:
+        """Switch each tenant that does not stand so yet, and say which they were."""
+        slugs = [switch(tenant, actor_of(request)).slug for tenant in queryset.order_by("slug")]
+        if slugs:
+            self.message_user(request, f"{done}: {', '.join(slugs)}.", messages.SUCCESS)
+        else:
+            self.message_user(request, f"{done}: none, all of them were so before.", messages.WARNING)
 
 
 @admin.register(Person)
@@ -194,22 +210,104 @@ class TicketTypeAdmin(ReadOnlyAdmin):
 
 @admin.register(Ticket)
 class TicketAdmin(ReadOnlyAdmin):
-    """Tickets. Their changes are people's and automations', each with its log entry."""
+    """Tickets with their log. Their changes are people's and automations', each with its log entry."""
 
     list_display = ("key", "tenant", "title", "type", "status", "closed", "assignee", "group", "created_at")
     list_filter = ("closed",)
     list_select_related = ("tenant", "type", "assignee", "group")
-    search_fields = ("=number", "=external_id")
+    # Without a field the admin shows no box to search in; `get_search_results` says what is searched.
+    search_fields = ("number",)
+    search_help_text = "TK-1, or words of title, description, external id and requester"
+    fields: tuple[str, ...] = (
+        "key", "tenant", "title", "description", "type", "status", "closed", "closed_at", "tags", "assignee",
+        "group", "in_line_since", "fields_shown", "external_id", "requester_name", "requester_email", "created_at",
+        "updated_at", "version", "log_shown",
+    )  # fmt: skip
+    readonly_fields: tuple[str, ...] = fields
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Ticket], search_term: str
+    ) -> tuple[models.QuerySet[Ticket], bool]:
+        """Find as the list of the API does."""
+        return filters.FILTERS["q"](queryset, search_term), False
+
+    @admin.display(description="number", ordering="number")
+    def key(self, ticket: Ticket) -> str:
+        """Return the number people use."""
+        return ticket.key
+
+    @admin.display(description="custom fields")
+    def fields_shown(self, ticket: Ticket) -> SafeString:
+        """Return the custom fields as indented JSON."""
+        return as_json(ticket.fields or None)
+
+    @admin.display(description="log")
+    def log_shown(self, ticket: Ticket) -> SafeString:
+        """Return the newest entries in the language of the page, oldest first."""
+        newest = list(TicketEvent.objects.of(ticket.tenant_id).filter(ticket=ticket).order_by("-pk")[:NEWEST])
+        titles = ("At (UTC)", "Kind", "Who", "Message", "Run")
+        return table(titles, (_line(event) for event in reversed(newest)))
+
+
+def _line(event: TicketEvent) -> Sequence[Any]:
+    who = f"{event.actor_kind} {event.actor_name}"
+    at = link("tickets_ticketevent", event.pk, exact(event.at))
+    return at, event.kind, who, log_texts.rendered(event, get_language()), _run_of(event)
+
+
+def _run_of(event: TicketEvent) -> str:
+    """Return a link to the run that wrote the entry; its page opens by the public id as well."""
+    return link("runtime_run", event.run_id, str(event.run_id)[:8]) if event.run_id else ""
 
 
 @admin.register(TicketEvent)
 class TicketEventAdmin(ReadOnlyAdmin):
     """The log of tickets."""
 
-    list_display = ("at", "tenant", "ticket", "kind", "code", "actor_kind", "actor_name", "run_id")
+    list_display = ("at", "tenant", "ticket", "kind", "code", "actor_kind", "actor_name", "run_shown")
     list_filter = ("kind",)
     list_select_related = ("tenant", "ticket")
-    search_fields = ("=ticket__number", "=run_id")
+    search_fields = ("run_id",)
+    search_help_text = "TK-1 or a run's id"
+    fields = (
+        "at", "tenant", "ticket", "kind", "actor_kind", "actor_name", "code", "message_shown", "params_shown",
+        "data_shown", "run_shown", "public_id",
+    )  # fmt: skip
+    readonly_fields = fields
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[TicketEvent], search_term: str
+    ) -> tuple[models.QuerySet[TicketEvent], bool]:
+        """Find the log of a ticket, or what a run wrote."""
+        if not search_term.strip():
+            return queryset, False
+        number = numbers.read_key(search_term)
+        if number is not None:
+            return queryset.filter(ticket__number=number), False
+        try:
+            return queryset.filter(run_id=uuid.UUID(search_term.strip())), False
+        except ValueError:
+            return queryset.none(), False
+
+    @admin.display(description="run")
+    def run_shown(self, event: TicketEvent) -> str:
+        """Return a link to the run that wrote it."""
+        return _run_of(event)
+
+    @admin.display(description="message")
+    def message_shown(self, event: TicketEvent) -> str:
+        """Return the sentence in the language of the page."""
+        return log_texts.rendered(event, get_language())
+
+    @admin.display(description="parameters")
+    def params_shown(self, event: TicketEvent) -> SafeString:
+        """Return what the sentence is made of."""
+        return as_json(event.params)
+
+    @admin.display(description="data")
+    def data_shown(self, event: TicketEvent) -> SafeString:
+        """Return what programs read of it."""
+        return as_json(event.data)
 
 
 @admin.register(ApiToken)

@@ -12,7 +12,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from csbot.lib import api
-from tickets import fields, limits, people, references
+from tickets import fields, limits, people
+from tickets.filters import named
 from tickets.models import ApiToken, AuditEntry, Group, Person, Role, Tenant, TicketType
 from tickets.viewset import TenantViewSet
 
@@ -43,9 +44,7 @@ class TenantBody(api.StrictSerializer):
 
     name = Name()
     language = serializers.ChoiceField(choices=["cs", "en"], required=False)
-    timezone = serializers.CharField(
-        max_length=64, required=False, validators=[limits.validate_timezone]
-    )
+    timezone = serializers.CharField(max_length=64, required=False, validators=[limits.validate_timezone])
     maxParallelRuns = serializers.IntegerField(
         source="max_parallel_runs",
         min_value=1,
@@ -300,18 +299,11 @@ class PersonViewSet(DeskViewSet):
     create_one = staticmethod(people.create_person)
     change_one = staticmethod(people.change_person)
     delete_one = staticmethod(people.delete_person)
-    filters = {"role": api.choice("role", Role.values), "email": api.text("email__iexact")}
-
-    def filter_queryset(self, queryset: QuerySet) -> QuerySet:
-        """Return the people asked for; `group` is a group's key or id."""
-        filters = {**self.filters, "group": self._of_group}
-        return api.filtered(queryset, self.request.query_params, filters)
-
-    def _of_group(self, rows: QuerySet, reference: str) -> QuerySet:
-        group = references.group_of(self.request.tenant, reference)
-        if group is None:
-            raise api.BadFilter("Expected the key or id of a group.")
-        return rows.filter(memberships__group=group)
+    filters = {
+        "role": api.choice("role", Role.values),
+        "email": api.text("email__iexact"),
+        "group": lambda rows, value: named("memberships__group")(rows, value).distinct(),
+    }
 
 
 class GroupViewSet(DeskViewSet):

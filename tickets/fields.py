@@ -29,8 +29,8 @@ MAX_URL = 2_000
 MAX_DIGITS = 4_000
 """Digits of a number written out, as SPEC section 2.1 allows them."""
 
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?")
-_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 
 
 class BadField(ValueError):

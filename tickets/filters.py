@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
-
 from django.db.models import Q, QuerySet
 
 from csbot.lib import filters
 from tickets import numbers, search
 
 
-def _named(field: str) -> filters.Filter:
-    """Rows whose `field` (a type or a group) has the key or the id."""
+def named(field: str) -> filters.Filter:
+    """Rows whose `field` (a type or a group) has the key or the id; an unknown one matches nothing."""
 
-    def narrow(tickets: QuerySet, value: str) -> QuerySet:
-        named = Q(**{f"{field}__key": value})
-        public_id = _uuid(value)
+    def narrow(rows: QuerySet, value: str) -> QuerySet:
+        meant = Q(**{f"{field}__key": value})
+        public_id = filters.read_uuid(value)
         if public_id is not None:
-            named |= Q(**{f"{field}__public_id": public_id})
-        return tickets.filter(named)
+            meant |= Q(**{f"{field}__public_id": public_id})
+        return rows.filter(meant)
 
     return narrow
 
@@ -29,7 +27,7 @@ def _assignee(tickets: QuerySet, value: str) -> QuerySet:
         return tickets.filter(assignee__isnull=True)
     if "@" in value:
         return tickets.filter(assignee__email__iexact=value)
-    public_id = _uuid(value)
+    public_id = filters.read_uuid(value)
     if public_id is None:
         raise filters.BadFilter("Expected a person's id or e-mail, or none.")
     return tickets.filter(assignee__public_id=public_id)
@@ -53,20 +51,13 @@ def _question(tickets: QuerySet, value: str) -> QuerySet:
     return tickets.filter(found)
 
 
-def _uuid(value: str) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(value)
-    except ValueError:
-        return None
-
-
 FILTERS: dict[str, filters.Filter] = {
     "status": filters.text("status"),
     "closed": filters.boolean("closed"),
-    "type": _named("type"),
+    "type": named("type"),
     "tag": _tag,
     "assignee": _assignee,
-    "group": _named("group"),
+    "group": named("group"),
     "externalId": filters.text("external_id"),
     "q": _question,
     "createdAfter": filters.instant_after("created_at"),

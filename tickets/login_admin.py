@@ -10,6 +10,7 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.forms import UserCreationForm
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 
@@ -32,6 +33,7 @@ class LoginAdmin(StaffAdmin, UserAdmin):
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "user_permissions")}),
         ("Times", {"fields": ("last_login", "date_joined")}),
     )
+    add_form = UserCreationForm
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("username", "email", "password1", "password2")}),
     )

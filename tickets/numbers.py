@@ -8,7 +8,8 @@ from django.db import connection
 
 from tickets.models import Tenant
 
-_KEY = re.compile(r"\s*tk-(\d{1,18})\s*", re.IGNORECASE)
+# Spelled out: a `\d` takes the digits of every script, and `IGNORECASE` the Kelvin sign for a K.
+_KEY = re.compile(r"\s*[tT][kK]-([0-9]{1,18})\s*")
 
 
 def read_key(text: str) -> int | None:

@@ -27,6 +27,12 @@ log = logging.getLogger(__name__)
 # Enough to see what it is; a list of thousands helps nobody.
 MAX_USED_BY = 20
 
+desk_users: list[Callable[[Person | Group | TicketType], list[str]]] = []
+"""Who knows what uses a person, a group or a type: an app that refers to them appends a function while it starts.
+
+Each returns the names of the users, such as `automations/<id>`.
+"""
+
 # Constraint of the database -> where the taken value stands in a body.
 UNIQUE = {
     "tickets_tenant_slug": ("/slug", "There is a tenant with this slug."),
@@ -130,7 +136,7 @@ def change_person(person: Person, actor: Actor, values: dict[str, Any]) -> Perso
 
 
 def delete_person(person: Person, actor: Actor) -> None:
-    """Delete a person and its places in groups. Raises RequestRefused 409 while it has tickets."""
+    """Delete a person. Raises RequestRefused 409 `used` while it has tickets or a place in a group, or is named."""
     _delete(person, actor, "person.deleted", person_shape, models.Q(assignee=person))
 
 
@@ -189,7 +195,7 @@ def change_group(group: Group, actor: Actor, values: dict[str, Any]) -> Group:
 
 
 def delete_group(group: Group, actor: Actor) -> None:
-    """Delete a group. Raises RequestRefused 409 while it has tickets."""
+    """Delete a group with its places. Raises RequestRefused 409 `used` while it has tickets or is named."""
     _delete(group, actor, "group.deleted", group_shape, models.Q(group=group))
 
 
@@ -250,7 +256,7 @@ def change_type(kind: TicketType, actor: Actor, values: dict[str, Any]) -> Ticke
 
 
 def delete_type(kind: TicketType, actor: Actor) -> None:
-    """Delete a ticket type. Raises RequestRefused 409 while tickets are of it."""
+    """Delete a ticket type. Raises RequestRefused 409 `used` while tickets are of it or it is named."""
     _delete(kind, actor, "ticketType.deleted", type_shape, models.Q(type=kind))
 
 
@@ -336,8 +342,7 @@ def _delete(row: Any, actor: Actor, action: str, shape: Callable[[Any], Any], in
         locked = _row(row).select_for_update().first()
         if locked is None:
             return
-        users = Ticket.objects.of(row.tenant_id).filter(in_tickets).order_by("-pk")[:MAX_USED_BY]
-        used_by = [ticket.key for ticket in users]
+        used_by = _users_of(locked, in_tickets)
         if used_by:
             message = (
                 f"It is still used by {', '.join(used_by[:3])}{' and more' if len(used_by) > 3 else ''}."
@@ -346,6 +351,17 @@ def _delete(row: Any, actor: Actor, action: str, shape: Callable[[Any], Any], in
         before = shape(locked)
         _row(row).delete()
         audit.record(row.tenant, actor, action, _label(row), before, None)
+
+
+def _users_of(row: Any, in_tickets: models.Q) -> list[str]:
+    """Return what uses a person, a group or a type: tickets, groups by their members, and what other apps know."""
+    tickets = Ticket.objects.of(row.tenant_id).filter(in_tickets).order_by("-pk")[:MAX_USED_BY]
+    users = [ticket.key for ticket in tickets]
+    if isinstance(row, Person):
+        groups = Group.objects.of(row.tenant_id).filter(memberships__person=row).order_by("pk")
+        users += [_label(group) for group in groups[:MAX_USED_BY]]
+    users += [name for users_of in desk_users for name in users_of(row)]
+    return users[:MAX_USED_BY]
 
 
 def _row(row: Any) -> Any:

@@ -65,7 +65,7 @@ class TicketViewSet(mixins.ListModelMixin, TenantViewSet):
     model = Ticket
     resource = "tickets"
     filters = FILTERS
-    http_method_names = ["get", "post", "patch", "head", "options"]
+    http_method_names = ["get", "post", "patch", "head"]
 
     def get_queryset(self) -> QuerySet:
         """Return the tenant's tickets with what their JSON shows."""

@@ -19,14 +19,16 @@ class TenantViewSet(viewsets.GenericViewSet):
     """A resource of one tenant. Another tenant's object is 404, as if it did not exist.
 
     Subclasses set `model`, `resource` (row of RIGHTS), `serializer_class` and `filters`, and add REST
-    framework's mixins or actions of their own. `needs_tenant = False` is for what needs no tenant. Actions
-    named in `actions_calling_out` reach foreign services, so they never run in a transaction.
+    framework's mixins or actions of their own; one that answers a list has `@action(filters={…})`. What an
+    action reads from the query by itself stands in `parameters`; every other parameter is refused (SPEC
+    section 13). `needs_tenant = False` is for what needs no tenant. Actions named in `actions_calling_out` reach foreign services, so they never run in a transaction.
     """
 
     model: type[Model]
     resource: str
     filters: dict[str, api.Filter] = {}
     needs_tenant = True
+    parameters: frozenset[str] = frozenset()
     cursor_ordering = "-id"
     actions_calling_out: frozenset[str] = frozenset()
     lookup_field = "public_id"
@@ -36,10 +38,21 @@ class TenantViewSet(viewsets.GenericViewSet):
     http_method_names = ["get", "post", "put", "patch", "delete", "head"]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Authenticate, find the tenant, check rights; let `Idempotency-Key` guard a POST."""
+        """Authenticate, find the tenant, check rights and parameters; let `Idempotency-Key` guard a POST."""
+        if request.method == "OPTIONS":
+            # REST framework calls it `metadata`; nobody answers it, as no other method that is not there.
+            self.action = None
         super().initial(request, *args, **kwargs)
+        if request.method in ("GET", "HEAD"):
+            api.check_names(request.query_params, self._parameters())
         if request.method == "POST" and "Idempotency-Key" in request.headers:
             self._guard_post()
+
+    def _parameters(self) -> set[str]:
+        """Return the query parameters that this action reads; an action that answers a list names its filters."""
+        is_of_rows = self.action == "list" and hasattr(self, "model") and not self.parameters
+        has_pages = is_of_rows or "filters" in getattr(getattr(self, self.action), "kwargs", {})
+        return {*self.parameters, *(self.filters if has_pages else ()), *(api.OF_PAGES if has_pages else ())}
 
     def _guard_post(self) -> None:
         """Put the key's check around the handler; REST framework binds handlers to the instance."""
@@ -70,7 +83,8 @@ class TenantViewSet(viewsets.GenericViewSet):
     def get_object(self) -> Any:
         """Return the object that the address names, of this tenant. Raises Http404 for any other."""
         named = self.kwargs[self.lookup_url_kwarg or self.lookup_field]
-        if not api.is_storable(named):
+        # Every name is ASCII; a UUID would be read with the digits of any script.
+        if not (named.isascii() and api.is_storable(named)):
             raise Http404
         try:
             return self.get_queryset().get(**{self.lookup_field: named})

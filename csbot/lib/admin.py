@@ -72,7 +72,11 @@ class StaffAdmin(admin.ModelAdmin):
         return rows.select_related(*self.list_select_related) if self.list_select_related else rows
 
     def changeform_view(
-        self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: Any = None,
     ) -> HttpResponse:
         """Answer the form; what the service refused is said at its field, with nothing stored."""
         try:
@@ -86,7 +90,7 @@ class StaffAdmin(admin.ModelAdmin):
         self, request: HttpRequest, obj: Any = None, change: bool = False, **options: Any
     ) -> type[forms.ModelForm]:
         """Return the form; after a refusal one that says it."""
-        form = super().get_form(request, obj, change, **options)
+        form = super().get_form(request, obj, change=change, **options)
         refused = getattr(request, "refused", None)
         return form if refused is None else _telling(form, refused)
 
@@ -98,7 +102,9 @@ class StaffAdmin(admin.ModelAdmin):
             return super().delete_view(request, object_id, extra_context)
         except RequestRefused as refused:
             self.message_user(request, refused.message, messages.ERROR)
-            return HttpResponseRedirect(reverse(f"admin:{self.opts.label_lower.replace('.', '_')}_changelist"))
+            return HttpResponseRedirect(
+                reverse(f"admin:{self.opts.label_lower.replace('.', '_')}_changelist")
+            )
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -191,7 +197,7 @@ def _column(model: type[models.Model], name: str) -> Callable[[Any], str]:
 def _telling(form: type[forms.ModelForm], refused: RequestRefused) -> type[forms.ModelForm]:
     """Return `form` with a `clean` that adds the refusal to the fields that it points to."""
 
-    class Telling(form):  # type: ignore[misc, valid-type]
+    class Telling(form):
         def clean(self) -> dict[str, Any] | None:
             cleaned: dict[str, Any] | None = super().clean()
             for fault in refused.errors or [{"pointer": "", "message": refused.message}]:

@@ -21,10 +21,12 @@ from rest_framework.response import Response
 from csbot.lib import crypto
 from csbot.lib.errors import RequestRefused
 from csbot.lib.filters import (
+    OF_PAGES,
     BadFilter,
     Filter,
     bad_parameter,
     boolean,
+    check_names,
     choice,
     filtered,
     instant_after,
@@ -48,10 +50,12 @@ __all__ = [
     "JSONParser",
     "JSONRenderer",
     "ListOf",
+    "OF_PAGES",
     "SecretResponse",
     "StrictSerializer",
     "bad_parameter",
     "boolean",
+    "check_names",
     "choice",
     "escape",
     "filtered",

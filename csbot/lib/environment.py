@@ -11,6 +11,8 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 T = TypeVar("T")
+# Scheme, host (RFC 3986; a name of other letters in its ASCII form), port, path.
+ADDRESS = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?(/[a-z0-9._~%/-]*)?"
 
 
 def stop(name: str, came: str, accepted: str) -> NoReturn:
@@ -36,7 +38,7 @@ def whole(low: int, high: int) -> Callable[[str], int]:
     """Return a converter for a whole number between `low` and `high`, both included."""
 
     def convert(raw: str) -> int:
-        if not re.fullmatch(r"\d{1,12}", raw) or not low <= int(raw) <= high:
+        if not re.fullmatch(r"[0-9]{1,12}", raw) or not low <= int(raw) <= high:
             raise ValueError(raw)
         return int(raw)
 
@@ -52,9 +54,15 @@ def seconds_list(raw: str) -> list[int]:
 
 
 def rate(raw: str) -> tuple[int, int]:
-    """`50/200` -> (50, 200): events per second and burst. Raises ValueError."""
-    per_second, _, burst = raw.partition("/")
-    return whole(0, 1_000_000)(per_second.strip()), whole(0, 1_000_000)(burst.strip())
+    """`50/200` -> (50, 200): events per second and burst; `0/0` is closed. Raises ValueError.
+
+    A burst of 0 admits nothing whatever comes in per second, so beside a rate it is a mistake.
+    """
+    events, _, most = raw.partition("/")
+    per_second, burst = whole(0, 1_000_000)(events.strip()), whole(0, 1_000_000)(most.strip())
+    if per_second and not burst:
+        raise ValueError(raw)
+    return per_second, burst
 
 
 def switch(raw: str) -> bool:
@@ -87,11 +95,17 @@ def allow_list(raw: str) -> list[tuple[str | None, str, int]]:
 
 
 def http_url(raw: str) -> str:
-    """An absolute http or https address without a trailing slash. Raises ValueError."""
-    parts = urlsplit(raw)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
+    """An absolute http or https address without a trailing slash. Raises ValueError.
+
+    Paths are added to it, so it has neither query nor fragment; it is shown to everyone, so it has no account.
+    """
+    if not re.fullmatch(ADDRESS, raw, re.IGNORECASE):
         raise ValueError(raw)
-    return raw.rstrip("/")
+    parts = urlsplit(raw)
+    # Reading the port raises ValueError for one beyond 65535.
+    if parts.port == 0:
+        raise ValueError(raw)
+    return parts.geturl().rstrip("/")
 
 
 def database_url(raw: str) -> dict[str, Any]:
@@ -112,7 +126,8 @@ def database_url(raw: str) -> dict[str, Any]:
 def redis_url(raw: str) -> str:
     """A redis:// or rediss:// address. Raises ValueError."""
     parts = urlsplit(raw)
-    if parts.scheme not in {"redis", "rediss"} or not parts.hostname:
+    # Reading the port raises ValueError for one that is no number or beyond 65535.
+    if parts.scheme not in {"redis", "rediss"} or not parts.hostname or parts.port == 0:
         raise ValueError(raw)
     return raw
 
@@ -143,8 +158,13 @@ def addresses(raw: str) -> list[str]:
 
 
 def home_file(home: Path, name: str) -> dict[str, str]:
-    """Return what the embedded start keeps in `<home>/<name>`, or an empty dict when there is none."""
+    """Return what the embedded start keeps in `<home>/<name>`, or an empty dict when nothing can be made of it.
+
+    Stops the start when `home` is no folder, or one whose files we may not read.
+    """
     try:
         return dict(json.loads((home / name).read_text()))
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
         return {}
+    except OSError as error:
+        stop("CSBOT_HOME", str(home), f"a folder to write in ({error.strerror})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +15,9 @@ from csbot.lib.values import escape, is_storable
 
 Filter = Callable[[QuerySet, str], QuerySet]
 
+# Parameters of every list that has pages.
+OF_PAGES = ("cursor", "pageSize")
+
 
 class BadFilter(Exception):
     """The value of a filter cannot be read; the message says what was expected."""
@@ -22,22 +25,27 @@ class BadFilter(Exception):
 
 def filtered(queryset: QuerySet, query: QueryDict, filters: Mapping[str, Filter]) -> QuerySet:
     """Return `queryset` narrowed by the query parameters. Raises RequestRefused 400 for a bad one."""
-    for name in query:
-        if name in {"cursor", "pageSize"}:
+    check_names(query, {*filters, *OF_PAGES})
+    for name, value in query.items():
+        if name in OF_PAGES:
             continue
-        values = query.getlist(name)
-        if name not in filters:
-            known = ", ".join(sorted([*filters, "cursor", "pageSize"]))
-            raise bad_parameter("filter.unknown", name, f"This filter is not known; there are: {known}.")
-        if len(values) > 1:
-            raise bad_parameter("filter.invalid", name, "Expected this filter once.")
-        if not is_storable(values[0]):
+        if not is_storable(value):
             raise bad_parameter("filter.invalid", name, "A text may not have a NUL character.")
         try:
-            queryset = filters[name](queryset, values[0])
+            queryset = filters[name](queryset, value)
         except BadFilter as error:
             raise bad_parameter("filter.invalid", name, str(error)) from error
     return queryset
+
+
+def check_names(query: QueryDict, known: Collection[str]) -> None:
+    """Raise RequestRefused 400 for a query parameter that is not `known`, or that is there twice."""
+    for name, values in query.lists():
+        if name not in known:
+            there_are = f"there are: {', '.join(sorted(known))}" if known else "there is none here"
+            raise bad_parameter("filter.unknown", name, f"This filter is not known; {there_are}.")
+        if len(values) > 1:
+            raise bad_parameter("filter.invalid", name, "Expected this filter once.")
 
 
 def bad_parameter(code: str, name: str, message: str) -> RequestRefused:
@@ -78,12 +86,20 @@ def uuid_of(field: str) -> Filter:
     """Rows whose `field` (such as `automation__public_id`) is the id."""
 
     def narrow(queryset: QuerySet, value: str) -> QuerySet:
-        try:
-            return queryset.filter(**{field: uuid.UUID(value)})
-        except ValueError as error:
-            raise BadFilter("Expected an id (a UUID).") from error
+        public_id = read_uuid(value)
+        if public_id is None:
+            raise BadFilter("Expected an id (a UUID).")
+        return queryset.filter(**{field: public_id})
 
     return narrow
+
+
+def read_uuid(value: str) -> uuid.UUID | None:
+    """Return the id of a text, None where it is none; Python alone takes the digits of every script."""
+    try:
+        return uuid.UUID(value) if value.isascii() else None
+    except ValueError:
+        return None
 
 
 def instant_after(field: str) -> Filter:

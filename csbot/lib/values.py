@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
 from django.utils.functional import Promise
+
+# What a Python text may hold and PostgreSQL takes neither as text nor as jsonb.
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def plain(value: Any) -> Any:
@@ -30,7 +34,21 @@ def instant_text(value: datetime) -> str:
 
 def is_storable(text: str) -> bool:
     """Whether PostgreSQL takes `text`: no U+0000 and no lone surrogate."""
-    return "\x00" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return _UNSTORABLE.search(text) is None
+
+
+def storable(value: Any) -> Any:
+    """Return `value` as PostgreSQL can hold it: in texts and keys U+0000 and lone surrogates become U+FFFD.
+
+    Mappings come back as dict, lists and tuples as list, anything else as it is. The caller bounds the depth.
+    """
+    if isinstance(value, str):
+        return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, Mapping):
+        return {storable(str(key)): storable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(item) for item in value]
+    return value
 
 
 def escape(key: str) -> str:

@@ -33,9 +33,7 @@ class Tenant(models.Model):
     slug = models.SlugField(max_length=63, unique=True)
     name = models.CharField(max_length=200)
     language = models.CharField(max_length=2, default="cs", choices=[("cs", "Čeština"), ("en", "English")])
-    timezone = models.CharField(
-        max_length=64, default="Europe/Prague", validators=[limits.validate_timezone]
-    )
+    timezone = models.CharField(max_length=64, default="Europe/Prague", validators=[limits.validate_timezone])
     max_parallel_runs = models.PositiveIntegerField(
         null=True, blank=True, validators=limits.from_one_to(limits.MOST_PARALLEL_RUNS)
     )
