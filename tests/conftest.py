@@ -28,3 +28,10 @@ def installation() -> Iterator[Installation]:
         yield running
     finally:
         running.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep tests that share a started csbot in one process when they are spread over several (pytest-xdist)."""
+    for item in items:
+        if item.get_closest_marker("process"):
+            item.add_marker(pytest.mark.xdist_group("process"))
