@@ -6,18 +6,15 @@ proportion to the size of the body.
 
 from __future__ import annotations
 
-import codecs
-import encodings
-import encodings.aliases
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from email.message import Message
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from automations import forms, strict_json
 from automations.strict_json import Cleaner
+from csbot.lib import charsets
 
 MAX_DEPTH = 64
 # So many left-out uploads are named in the log.
@@ -133,7 +130,7 @@ def _media(header: str | None) -> _Media:
         return _Media("text", "")
     if len(header) > _MAX_HEADER:
         return _Media("other", "")
-    found = media.parse(header)
+    found = charsets.content_type(header)
     return _Media(_kind(found.name), *found)
 
 
@@ -157,15 +154,15 @@ _WIDE = {"utf_16", "utf_16_le", "utf_16_be", "utf_32", "utf_32_le", "utf_32_be"}
 def _decode(raw: bytes, charset: str | None) -> str:
     """Return the text of a body; a BOM goes before the header's charset, UTF-8 is the default."""
     try:
-        return _strict(*media.opened(raw, charset))
-    except media.UnknownCharset:
+        return _strict(*charsets.opened(raw, charset))
+    except charsets.UnknownCharset:
         raise _unknown_charset() from None
 
 
 def _codec(charset: str | None) -> str:
     try:
-        return media.codec_of(charset)
-    except media.UnknownCharset:
+        return charsets.codec_of(charset)
+    except charsets.UnknownCharset:
         raise _unknown_charset() from None
 
 

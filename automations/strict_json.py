@@ -146,6 +146,7 @@ def _is_too_long(token: re.Match[str]) -> bool:
     return token["whole"] is not None and _written_digits(token[0]) > MAX_DIGITS
 
 
+# As `csbot.lib.values.storable` replaces them, which tells no number and knows Django's lazy texts.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # JSON text in which such a character may come out: as itself, or escaped. An escaped backslash only looks
 # like it.

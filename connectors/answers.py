@@ -6,15 +6,14 @@ anything that PostgreSQL cannot store in jsonb (U+0000, lone surrogates, numbers
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from email.message import Message
 from typing import Any
 
-from csbot.lib import json
+from csbot.lib import charsets, json
+from csbot.lib.values import storable
 
 # As for bodies that come in (SPEC section 2.1): more digits than this are no number that anybody means.
 MOST_DIGITS = 4_000
@@ -23,9 +22,12 @@ DEEPEST_LEVEL = 64
 SHORTEST_RETRY_AFTER_SECONDS = 1.0
 LONGEST_RETRY_AFTER_SECONDS = 86_400.0
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # The three forms of RFC 9110 section 5.6.7.
 _HTTP_DATES = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
+# Such a date has 33 characters at most; a header may have a hundred thousand times as many.
+_LONGEST_DATE = 64
+# RFC 6838 section 4.2: what a media type looks like, so what may be shown of one.
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]{1,127}/[\w!#$&^.+-]{1,127}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -61,39 +63,35 @@ class Answer:
     def body(self) -> Any:
         """Return the body as data: JSON where the type says so and it is, else text, else a note about bytes.
 
-        The note is `{"binary": true, "contentType": …, "size": …}`; an empty body is None.
+        The note is `{"binary": true, "contentType": …, "size": …}`, also for a charset that is not known; an
+        empty body is None.
         """
-        content_type = Message()
-        content_type["content-type"] = self.headers.get("content-type", "")
-        kind = content_type.get_content_type() if self.headers.get("content-type") else ""
         if not self.raw:
             return None
-        text = _decoded(self.raw, content_type.get_content_charset())
+        said = charsets.content_type(self.headers.get("content-type"))
+        text = _decoded(self.raw, said.charset)
         if text is None:
-            return {"binary": True, "contentType": kind or None, "size": len(self.raw)}
-        if kind in ("", "application/json", "text/json") or kind.endswith("+json"):
+            shown = said.name if _MEDIA_TYPE.fullmatch(said.name) else None
+            return {"binary": True, "contentType": shown, "size": len(self.raw)}
+        if said.name in ("", "application/json", "text/json") or said.name.endswith("+json"):
             try:
-                return storable(json.loads(text))
+                return storable(_bounded(json.loads(text)))
             except (ValueError, ArithmeticError, RecursionError):
                 pass
         return storable(text)
 
 
-def storable(value: Any, level: int = 0) -> Any:
-    """Return `value` as jsonb can hold it: U+0000 and lone surrogates become U+FFFD.
+def _bounded(value: Any, level: int = 0) -> Any:
+    """Return `value` as it is. Raises ValueError for what jsonb or a reader of a run could not hold.
 
-    Raises ValueError for a number longer than `MOST_DIGITS` when written out and for more than
-    `DEEPEST_LEVEL` levels.
+    That is a number longer than `MOST_DIGITS` when written out, and more than `DEEPEST_LEVEL` levels.
     """
-    if isinstance(value, str):
-        return _UNSTORABLE.sub("\ufffd", value)
-    if isinstance(value, dict | list) and level == DEEPEST_LEVEL:
-        raise ValueError(f"Deeper than {DEEPEST_LEVEL} levels.")
-    if isinstance(value, dict):
-        return {storable(key): storable(item, level + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [storable(item, level + 1) for item in value]
-    if isinstance(value, Decimal):
+    if isinstance(value, dict | list):
+        if level == DEEPEST_LEVEL:
+            raise ValueError(f"Deeper than {DEEPEST_LEVEL} levels.")
+        for item in value.values() if isinstance(value, dict) else value:
+            _bounded(item, level + 1)
+    elif isinstance(value, Decimal):
         exponent = value.as_tuple().exponent
         if not isinstance(exponent, int) or max(value.adjusted(), 0) + 1 + max(-exponent, 0) > MOST_DIGITS:
             raise ValueError(f"A number has more than {MOST_DIGITS} digits.")
@@ -101,21 +99,17 @@ def storable(value: Any, level: int = 0) -> Any:
 
 
 def _decoded(raw: bytes, charset: str | None) -> str | None:
-    """Return `raw` as text, or None when it is none. A BOM wins over the header; without both it is UTF-8."""
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if raw.startswith(mark):
-            charset = encoding
+    """Return `raw` as text, or None when it is none or its charset is not known; by default it is UTF-8."""
     try:
-        return raw.decode(charset or "utf-8")
-    except (LookupError, UnicodeError):
+        content, codec = charsets.opened(raw, charset)
+        return content.decode(codec)
+    except (charsets.UnknownCharset, UnicodeError):
         return None
 
 
 def _http_date(text: str) -> datetime | None:
+    if len(text) > _LONGEST_DATE:
+        return None
     for form in _HTTP_DATES:
         try:
             return datetime.strptime(text.strip(), form).replace(tzinfo=UTC)

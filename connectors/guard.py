@@ -8,7 +8,6 @@ a name that changes its answer after the check reaches nothing (SPEC section 10)
 from __future__ import annotations
 
 import ipaddress
-import re
 import socket
 import threading
 import time
@@ -17,15 +16,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
-import idna
 from django.conf import settings
 
+from csbot.lib import hosts
 from csbot.lib.errors import RetryableError, TerminalError
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# RFC 1035 section 2.3.4; the underscore is no letter of a host's name, but it is used.
-LONGEST_NAME = 253
-_LABEL = re.compile(r"[a-z0-9_-]{1,63}")
 
 # IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and successors): what is not globally
 # reachable. Spelled out, because what `ipaddress` calls private differs between Python's patch releases.
@@ -91,7 +87,11 @@ def target_of(url: str) -> Target:
         raise _invalid("The address has to begin with http:// or https://.")
     if "@" in parts.netloc or "\\" in parts.netloc:
         raise _invalid("The address may hold neither a user name nor a backslash in its host.")
-    return Target(parts.scheme, _ascii_host(host), DEFAULT_PORTS[parts.scheme] if port is None else port)
+    try:
+        ascii_host = hosts.canonical(host)
+    except ValueError as error:
+        raise _invalid(f"The address has no usable host: {error}.") from error
+    return Target(parts.scheme, ascii_host, DEFAULT_PORTS[parts.scheme] if port is None else port)
 
 
 def resolve(target: Target, tenant_slug: str, *, until: float) -> list[Address]:
@@ -144,31 +144,14 @@ def _carried(ip: IPv6Address) -> IPv4Address | None:
 
 
 def _is_allowed(target: Target, tenant_slug: str) -> bool:
-    """True when staff lets this tenant reach a private host and port (CSBOT_OUTBOUND_ALLOW)."""
+    """True when staff lets this tenant reach a private host and port.
+
+    CSBOT_OUTBOUND_ALLOW holds hosts as `hosts.canonical` spells them, as a target does.
+    """
     return any(
-        slug in (None, tenant_slug) and host.rstrip(".") == target.host and port == target.port
+        slug in (None, tenant_slug) and host == target.host and port == target.port
         for slug, host, port in settings.CSBOT_OUTBOUND_ALLOW
     )
-
-
-def _ascii_host(host: str) -> str:
-    """Return `host` as DNS and TLS see it. Raises TerminalError `input.invalid`."""
-    host = host.rstrip(".")
-    if ":" in host:
-        try:
-            literal = IPv6Address(host)
-        except ValueError as error:
-            raise _invalid("The address has a host that is no IPv6 address.") from error
-        if literal.scope_id is not None:
-            raise _invalid("The address names a network interface of this machine.")
-        return str(literal)
-    try:
-        ascii_host = host if host.isascii() else idna.encode(host, uts46=True).decode()
-    except idna.IDNAError as error:
-        raise _invalid("The address has a host that is no valid name.") from error
-    if len(ascii_host) > LONGEST_NAME or not all(_LABEL.fullmatch(label) for label in ascii_host.split(".")):
-        raise _invalid("The address has no host, or one that cannot be a name.")
-    return ascii_host
 
 
 def _look_up(target: Target, until: float) -> list[Address]:

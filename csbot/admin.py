@@ -19,10 +19,11 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
-from csbot.lib.admin import StaffAdmin
+from csbot.lib.admin import NOTHING, StaffAdmin
 
 admin.site.site_header = admin.site.site_title = "csbot"
 admin.site.index_title = "Platform staff"
+admin.site.empty_value_display = NOTHING
 # A group is a company's team here; staff have their rights each, and beat uses neither clock nor sun.
 admin.site.unregister([PermissionGroup, ClockedSchedule, SolarSchedule])
 admin.site.unregister([PeriodicTask, CrontabSchedule, IntervalSchedule])

@@ -256,7 +256,7 @@ def keys(home: Path) -> dict[str, str]:
 def _read(path: Path) -> dict[str, str]:
     try:
         return dict(json.loads(path.read_text()))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, TypeError):
         return {}
 
 

@@ -249,7 +249,9 @@ def _welcome(demo: dict[str, Any]) -> list[str]:
     base = demo["baseUrl"]
     lines = [f"admin    {base}/admin/   {demo['staff']['username']}   {demo['staff']['password']}"]
     for slug, tenant in demo["tenants"].items():
-        lines.append(f"api      {base}/api/tickets   Authorization: Bearer {tenant['token']}   (company {slug})")
+        lines.append(
+            f"api      {base}/api/tickets   Authorization: Bearer {tenant['token']}   (company {slug})"
+        )
         for name, person in tenant["people"].items():
             lines.append(f"person   {name}   {person['email']}   {person['password']}")
         for name, url in tenant["webhooks"].items():

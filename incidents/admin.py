@@ -109,7 +109,9 @@ class IncidentAdmin(ReadOnlyAdmin):
                     act(incident)
                     self._audit(request, incident, done, before)
             except RequestRefused as refused:
-                self.message_user(request, f"{incident.public_id}: {refused.message}", messages.WARNING)
+                self.message_user(
+                    request, f"Incident {incident.public_id}: {refused.message}", messages.WARNING
+                )
             else:
                 acted += 1
         self.message_user(request, _("Changed: %(count)s") % {"count": acted})

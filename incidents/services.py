@@ -6,7 +6,7 @@ The database keeps that promise (`incident_one_for_cause`); each change of state
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from connectors.models import Connection
 from csbot.lib import json
 from csbot.lib.errors import RequestRefused
-from csbot.lib.values import instant_text
+from csbot.lib.values import instant_text, storable
 from incidents import messages
 from incidents.events import incident_resolved
 from incidents.models import Incident
@@ -74,15 +74,15 @@ def open_incident(
             raise ValueError(f"An incident of tenant {tenant} cannot point to {owned} of another tenant.")
     given = {
         "tenant": tenant.pk,
-        "cause": _fitting(_storable(cause)),
+        "cause": _fitting(storable(cause)),
         "code": code,
-        "params": json.dumps(_storable(params)),
-        "title": _storable(title),
-        "impact": _storable(impact),
+        "params": json.dumps(storable(params)),
+        "title": storable(title),
+        "impact": storable(impact),
         "ticket": ticket.pk if ticket else None,
-        "automation": json.dumps(_storable(automation)) if automation is not None else None,
+        "automation": json.dumps(storable(automation)) if automation is not None else None,
         "connection": connection.pk if connection else None,
-        "detail": json.dumps(_storable(detail)),
+        "detail": json.dumps(storable(detail)),
     }
     incident: Incident = Incident.objects.raw(OPEN, given)[0]
     return incident
@@ -152,17 +152,6 @@ def newest_runs(incident: Incident) -> list[str]:
     """Return the public ids of the incident's newest runs, newest first, at most `LISTED_RUNS`."""
     newest = incident.runs.order_by("-id").values_list("public_id", flat=True)[:LISTED_RUNS]
     return [str(public_id) for public_id in newest]
-
-
-def _storable(value: Any) -> Any:
-    """Return `value` with U+FFFD for U+0000 and lone surrogates: a foreign answer may hold them."""
-    if isinstance(value, str):
-        return value.replace("\x00", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-    if isinstance(value, Mapping):
-        return {_storable(str(key)): _storable(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
-    return value
 
 
 def _fitting(cause: str) -> str:

@@ -68,7 +68,7 @@ class RunAdmin(ReadOnlyAdmin):
     """Every tenant's runs, newest first; one run with all that happened in it."""
 
     list_display = (
-        "created_at", "id_shown", "tenant", "automation", "trigger", "status_shown", "attempts", "ticket_shown",
+        "created_at", "id_shown", "tenant", "automation", "status_shown", "attempts", "trigger", "ticket_shown",
         "error_line",
     )  # fmt: skip
     list_display_links = ("id_shown",)
@@ -222,7 +222,7 @@ class RunAdmin(ReadOnlyAdmin):
                         run.tenant, actor, f"run.{word}", f"runs/{run.public_id}", {"status": before}, None
                     )
             except RequestRefused as refused:
-                self.message_user(request, f"{run.public_id}: {refused.message}", messages.WARNING)
+                self.message_user(request, f"Run {run.public_id}: {refused.message}", messages.WARNING)
             else:
                 acted += 1
         self.message_user(request, _("Changed: %(count)s") % {"count": acted})

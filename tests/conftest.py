@@ -37,7 +37,7 @@ def _delete_all(
     return [f"DELETE FROM {operations.quote_name(table)}" for table in tables]
 
 
-# A test leaves a few rows behind, and TRUNCATE makes new files of every table: three times as long.
+# A test leaves a few rows behind, and TRUNCATE makes new files for every table.
 DatabaseOperations.sql_flush = _delete_all
 
 

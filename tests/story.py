@@ -58,7 +58,9 @@ class Story:
         assert good, f"POST {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
-    def automation(self, name: str, steps: list[dict[str, Any]], trigger: dict[str, Any] | None = None) -> str:
+    def automation(
+        self, name: str, steps: list[dict[str, Any]], trigger: dict[str, Any] | None = None
+    ) -> str:
         """Create and publish an automation; returns its id."""
         raw = {"name": name, "trigger": trigger or {"kind": "webhook", "params": []}, "steps": steps}
         created = self.post("/api/automations", raw, 201)

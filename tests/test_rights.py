@@ -193,3 +193,29 @@ def _everything_of(tenant) -> list:
         (model for model in models if hasattr(model, "tenant_id")), key=lambda model: model.__name__
     )
     return [list(model.objects.filter(tenant=tenant).order_by("pk").values()) for model in owned]
+
+
+@pytest.mark.parametrize("template", sorted({route.template for route in ROUTES}))
+def test_options_is_405_everywhere(template, api, staff_api, company):
+    route = next(route for route in ROUTES if route.template == template)
+    at = address(route)
+    assert Client().options(at).status_code == 401
+    for role in RANKS:
+        client = staff_api if role == "staff" else api(company, role)
+        headers = {"X-Tenant": company.slug} if role == "staff" else {}
+        response = client.options(at, headers=headers)
+        problem(response, 405, "method_not_allowed")
+        methods = {route.method for route in ROUTES if route.template == template}
+        assert methods <= set(response["Allow"].split(", "))
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=str)
+def test_a_parameter_that_nobody_reads_or_that_is_there_twice_is_400(route, staff_api, company):
+    for query, code in (
+        ("x=1", "filter.unknown"),
+        ("pageSize=1&pageSize=2", None),
+        ("cursor=a&cursor=a", None),
+    ):
+        response = staff_api.get(f"{address(route)}?{query}", headers={"X-Tenant": company.slug})
+        assert response.status_code == 400, query
+        assert response.json()["code"] in ([code] if code else ["filter.unknown", "filter.invalid"])

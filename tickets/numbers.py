@@ -8,7 +8,7 @@ from django.db import connection
 
 from tickets.models import Tenant
 
-# Spelled out: a `\d` takes the digits of every script, and `IGNORECASE` the Kelvin sign for a K.
+# Spelled out: the classes of `re` take the digits of every script, and `IGNORECASE` the Kelvin sign for a K.
 _KEY = re.compile(r"\s*[tT][kK]-([0-9]{1,18})\s*")
 
 

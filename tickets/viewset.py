@@ -21,11 +21,14 @@ class TenantViewSet(viewsets.GenericViewSet):
     Subclasses set `model`, `resource` (row of RIGHTS), `serializer_class` and `filters`, and add REST
     framework's mixins or actions of their own; one that answers a list has `@action(filters={…})`. What an
     action reads from the query by itself stands in `parameters`; every other parameter is refused (SPEC
-    section 13). `needs_tenant = False` is for what needs no tenant. Actions named in `actions_calling_out` reach foreign services, so they never run in a transaction.
+    section 13). `needs_tenant = False` is for what needs no tenant. Actions named in `actions_calling_out`
+    reach foreign services, so they never run in a transaction.
     """
 
     model: type[Model]
     resource: str
+    # None for a method that is not there.
+    action: Any
     filters: dict[str, api.Filter] = {}
     needs_tenant = True
     parameters: frozenset[str] = frozenset()
@@ -49,10 +52,11 @@ class TenantViewSet(viewsets.GenericViewSet):
             self._guard_post()
 
     def _parameters(self) -> set[str]:
-        """Return the query parameters that this action reads; an action that answers a list names its filters."""
+        """Return the query parameters that this action reads; pages and filters are for lists of rows alone."""
         is_of_rows = self.action == "list" and hasattr(self, "model") and not self.parameters
-        has_pages = is_of_rows or "filters" in getattr(getattr(self, self.action), "kwargs", {})
-        return {*self.parameters, *(self.filters if has_pages else ()), *(api.OF_PAGES if has_pages else ())}
+        if is_of_rows or "filters" in getattr(getattr(self, self.action), "kwargs", {}):
+            return {*self.filters, *api.OF_PAGES}
+        return set(self.parameters)
 
     def _guard_post(self) -> None:
         """Put the key's check around the handler; REST framework binds handlers to the instance."""

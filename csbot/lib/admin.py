@@ -40,6 +40,9 @@ class StaffAdmin(admin.ModelAdmin):
 
     show_full_result_count = False
 
+    class Media:
+        css = {"all": ["csbot/admin.css"]}
+
     def get_list_display(self, request: HttpRequest) -> Sequence[Any]:
         """Return the columns, instants to the second."""
         return [self._exact(name) for name in super().get_list_display(request)]
@@ -141,9 +144,11 @@ class ReadOnlyAdmin(StaffAdmin):
         return bool(request.user.has_perm(f"{meta.app_label}.change_{meta.model_name}"))
 
 
-def exact(at: datetime | None) -> str:
+def exact(at: datetime | None) -> SafeString:
     """Return an instant as `2026-11-30 18:05:00` in UTC; a dash for None."""
-    return NOTHING if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    if at is None:
+        return NOTHING
+    return format_html('<span class="instant">{}</span>', f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}")
 
 
 def as_json(value: Any, *, limit: int = 20_000) -> SafeString:
@@ -183,11 +188,11 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> SafeString:
 
 
 @cache
-def _column(model: type[models.Model], name: str) -> Callable[[Any], str]:
+def _column(model: type[models.Model], name: str) -> Callable[[Any], SafeString]:
     """Return the one column of an instant, for lists to sort by and pages to show."""
 
     @admin.display(description=f"{model._meta.get_field(name).verbose_name} (UTC)", ordering=name)
-    def column(row: models.Model) -> str:
+    def column(row: models.Model) -> SafeString:
         return exact(getattr(row, name))
 
     column.__name__ = name

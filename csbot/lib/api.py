@@ -40,6 +40,7 @@ from csbot.lib.problems import problem_document, problem_of, problem_response, s
 from csbot.lib.values import escape, instant_text, is_storable, plain
 
 __all__ = [
+    "OF_PAGES",
     "AlwaysJSON",
     "AnyJSON",
     "BadFilter",
@@ -50,7 +51,6 @@ __all__ = [
     "JSONParser",
     "JSONRenderer",
     "ListOf",
-    "OF_PAGES",
     "SecretResponse",
     "StrictSerializer",
     "bad_parameter",

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from csbot.lib import hosts
+
 T = TypeVar("T")
 # Scheme, host (RFC 3986; a name of other letters in its ASCII form), port, path.
 ADDRESS = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?(/[a-z0-9._~%/-]*)?"
@@ -83,15 +85,27 @@ def switch(raw: str) -> bool:
 
 
 def allow_list(raw: str) -> list[tuple[str | None, str, int]]:
-    """`host:port,acme=host:port` -> [(tenant slug or None, host, port)]. Raises ValueError."""
-    entries: list[tuple[str | None, str, int]] = []
-    for part in filter(None, (piece.strip() for piece in raw.split(","))):
-        slug, has_slug, address = part.rpartition("=")
-        host, _, port = address.rpartition(":")
-        if not host or (has_slug and not slug):
-            raise ValueError(raw)
-        entries.append((slug or None, host.strip("[]").lower(), whole(1, 65_535)(port)))
-    return entries
+    """`host:port,acme=host:port` -> [(tenant slug or None, host, port)]. Raises ValueError.
+
+    A host is a name or an address, IPv6 in brackets, and comes back as `hosts.canonical` spells it; patterns,
+    networks and empty entries are refused, since they would match nothing.
+    """
+    return [_allowed(part.strip()) for part in raw.split(",")]
+
+
+# As tenants' slugs are (`Tenant.slug`).
+_SLUG = r"[A-Za-z0-9_-]{1,63}"
+_ALLOWED = re.compile(rf"(?:({_SLUG})=)?(?:\[([0-9A-Fa-f:.]+)\]|([^\[\]:=]+)):([0-9]{{1,5}})")
+
+
+def _allowed(entry: str) -> tuple[str | None, str, int]:
+    found = _ALLOWED.fullmatch(entry)
+    if found is None:
+        raise ValueError(entry)
+    slug, ipv6, name, port = found.groups()
+    if ipv6 and ":" not in ipv6:
+        raise ValueError(entry)
+    return slug, hosts.canonical(ipv6 or name), whole(1, 65_535)(port)
 
 
 def http_url(raw: str) -> str:
@@ -164,7 +178,7 @@ def home_file(home: Path, name: str) -> dict[str, str]:
     """
     try:
         return dict(json.loads((home / name).read_text()))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, TypeError):
         return {}
     except OSError as error:
         stop("CSBOT_HOME", str(home), f"a folder to write in ({error.strerror})")

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 from csbot.lib.errors import RequestRefused
+from csbot.lib.values import storable
 
 # A slow body is read in pieces of this size; a usual one comes whole in the first.
 CHUNK_BYTES = 65_536
@@ -21,7 +22,6 @@ LENGTH_DIGITS = 15
 # Fields of a query string that are read: a challenge has three.
 MAX_QUERY_FIELDS = 50
 
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # SPEC section 2.2: names that may carry a secret are not kept, nor are the proxies' own.
 _HIDDEN = re.compile(r"token|secret|signature|auth|key|hmac|forwarded")
 _KEPT = re.compile(r"HTTP_(?:X|WEBHOOK)_.+|HTTP_USER_AGENT|CONTENT_TYPE")
@@ -49,7 +49,7 @@ class Arrival:
     def header(self, name: str) -> str | None:
         """Return the value of a header without blanks around it, or None when it did not come or is empty."""
         value = self._environ.get(_environ_key(name))
-        return _storable(value.strip()) or None if isinstance(value, str) else None
+        return storable(value.strip()) or None if isinstance(value, str) else None
 
     def kept_headers(self) -> dict[str, str]:
         """Return the headers that the run shows as `{{_headers…}}` (SPEC section 2.2), by lower-case name."""
@@ -57,7 +57,7 @@ class Arrival:
         for key, value in self._environ.items():
             name = _kept_name(key)
             if name is not None and isinstance(value, str) and value:
-                kept[name] = _storable(value)
+                kept[name] = storable(value)
         return kept
 
     def query(self, name: str) -> str | None:
@@ -72,7 +72,7 @@ class Arrival:
             # More fields than any challenge has.
             return None
         values = fields.get(name)
-        return _storable(values[0]) if values else None
+        return storable(values[0]) if values else None
 
     def read_body(self, limit: int) -> bytes:
         """Return the whole body. Raises RequestRefused 413 above `limit` bytes, 400 for one that broke off.
@@ -113,10 +113,6 @@ class Arrival:
 
 def _too_large(limit: int) -> RequestRefused:
     return RequestRefused("body.size", f"A body has at most {limit} bytes.", status=413)
-
-
-def _storable(text: str) -> str:
-    return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 @lru_cache(maxsize=1024)

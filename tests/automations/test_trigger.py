@@ -45,7 +45,7 @@ ACCEPTED = {
     "JSON answer": webhook(answer={"body": '{"ok": [true]}', "contentType": "application/json"}),
     "ticket": ticket(),
     "ticket with everything": ticket(
-        on=["created", "changed", "slaWarning", "slaBreached"],
+        on=["created", "changed"],
         priority=9,
         orderKey="{{ticket.number}}",
         filter={"type": ["order"], "tags": "vip", "status": "new", "changed": ["status"]},

@@ -80,6 +80,20 @@ def test_the_superuser_has_no_way_in(running):
         psycopg.connect(f"postgresql://postgres:{address.password}@127.0.0.1:{address.port}/postgres")
 
 
+@pytest.mark.parametrize("server", ["database", "redis"])
+def test_why_a_server_does_not_let_us_in_is_one_line_without_the_password(running, server):
+    url = getattr(running, f"{server}_url")
+    refusal = {"database": embedded.postgres_refusal, "redis": embedded.redis_refusal}[server]
+    assert refusal(url) == ""
+    password = urlsplit(url).password
+    for wrong in (url.replace(password, "gehe%69m"), url.replace("127.0.0.1", "nowhere.invalid")):
+        told = refusal(wrong)
+        assert told
+        assert not any(secret in told for secret in ("\n", "geheim", "gehe%69m", password))
+        assert embedded.shown(wrong).count("•••") == 1
+        assert password not in embedded.shown(wrong)
+
+
 def test_redis_takes_the_made_password_only(running):
     port = urlsplit(running.redis_url).port
     with Redis(port=port) as stranger, pytest.raises(AuthenticationError):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from csbot import ports
 from tests.installation import Installation, eventually, outside_environment
 
 pytestmark = pytest.mark.process
@@ -89,6 +90,35 @@ def test_a_wrong_setting_stops_the_start_before_anything_is_made(tmp_path):
     assert wrong.stderr.count("\n") == 1
     assert "CSBOT_SLOTS: 'many' is not accepted" in wrong.stderr
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://jana:gehe%69m@127.0.0.1:{port}/csbot", "postgresql://jana:•••@127.0.0.1:{port}/csbot"),
+        ("postgresql://127.0.0.1:{port}/csbot?password=geheim", "postgresql://127.0.0.1:{port}/csbot"),
+        (
+            "postgresql://jana:geheim@127.0.0.1:{port}/csbot?geheim=1",
+            "postgresql://jana:•••@127.0.0.1:{port}/csbot",
+        ),
+    ],
+)
+def test_a_database_that_does_not_answer_costs_one_line_that_names_the_variable(tmp_path, url, shown):
+    port = ports.free_port()
+    began = time.monotonic()
+    ended = run(
+        "-m", "csbot.quickstart",
+        CSBOT_HOME=str(tmp_path / "home"), CSBOT_PORT=str(ports.free_port()),
+        DATABASE_URL=url.format(port=port),
+        CSBOT_SECRET_KEY="k" * 50, CSBOT_ENCRYPTION_KEYS="A" * 43 + "=",
+    )  # fmt: skip
+    assert ended.returncode == 1
+    assert ended.stderr == ""
+    assert ended.stdout.count("\n") == 1
+    assert ended.stdout.startswith(f"csbot: DATABASE_URL: {shown.format(port=port)!r} does not let us in (")
+    assert "expected postgresql://" in ended.stdout
+    assert "geheim" not in ended.stdout
+    assert time.monotonic() - began < PATIENCE_SECONDS / 4
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,5 +1,8 @@
 """Staff's pages over the engine: everything to see, nothing to edit, and a list that counts no millions."""
 
+import uuid
+from datetime import datetime
+
 import pytest
 from django.urls import reverse
 from django.utils import timezone
@@ -8,7 +11,9 @@ from automations.models import AutomationVersion
 from incidents import services as incidents
 from runtime.models import Delivery, Run, RunData, RunLog, RunStep, WorkerProcess
 from tests.factories import AutomationFactory, LoginFactory, RunFactory
-from tickets.models import AuditEntry
+from tickets import services
+from tickets.events import SYSTEM, Actor
+from tickets.models import AuditEntry, TicketEvent
 
 LIST = reverse("admin:runtime_run_changelist")
 
@@ -145,7 +150,7 @@ def test_staff_without_the_right_to_change_have_no_actions(shop, client):
     assert client.post(LIST, {"action": "retry", "_selected_action": [run.pk]}).status_code == 403
 
 
-@pytest.mark.parametrize("query", ["", "?status__exact=5", "?trigger__exact=manual", "?q=shop"])
+@pytest.mark.parametrize("query", ["", "?status=failed", "?trigger__exact=manual", "?q=shop"])
 def test_a_list_costs_few_queries_and_counts_no_further_than_it_pages(
     shop, staff, django_assert_max_num_queries, query
 ):
@@ -169,8 +174,99 @@ def test_searching_finds_by_id_and_by_tenant(shop, stranger, staff):
         return {run for run in (ours, theirs) if str(run.public_id) in page.partition("result_list")[2]}
 
     assert found(ours.public_id) == {ours}
+    assert found(ours.short_id) == {ours}
     assert found("stranger") == {theirs}
     assert found("nobody") == set()
+
+
+def test_runs_of_a_ticket_are_found_by_its_number(shop, staff):
+    ticket = services.create(shop, SYSTEM, {"title": "Broken box"})
+    ours, other = run_of(shop, ticket=ticket), run_of(shop)
+
+    page = staff.get(LIST, {"q": ticket.key}).content.decode()
+
+    assert str(ours.public_id) in page
+    assert str(other.public_id) not in page
+
+
+@pytest.mark.parametrize(
+    ("word", "inside"),
+    [("queued", Run.Status.BLOCKED), ("review", Run.Status.UNCERTAIN), ("failed", Run.Status.FAILED)],
+)
+def test_states_are_told_and_filtered_in_the_words_of_outside(shop, staff, word, inside):
+    run, running = run_of(shop, inside), run_of(shop, Run.Status.RUNNING)
+
+    page = staff.get(LIST, {"status": word}).content.decode()
+
+    assert str(run.public_id) in page
+    assert str(running.public_id) not in page
+    assert f'<td class="field-status_shown">{word}</td>' in page
+
+
+def test_a_page_opens_by_the_id_that_logs_name(shop, staff):
+    run = run_of(shop)
+
+    assert staff.get(reverse("admin:runtime_run_change", args=[run.public_id])).status_code == 200
+    assert staff.get(reverse("admin:runtime_run_change", args=[uuid.uuid4()])).status_code == 302
+
+
+def test_an_error_is_one_line_and_a_cancel_is_told_where_somebody_asked(shop, staff):
+    run = run_of(shop, error={"code": "http.401", "message": "401 came", "stepId": "st_1"})
+
+    page = page_of(staff, run)
+
+    assert "http.401: 401 came (step st_1)<details>" in page
+    assert "Cancel requested" not in page
+    Run.objects.filter(pk=run.pk).update(cancel_requested=True)
+    assert "Cancel requested" in page_of(staff, run)
+
+
+def test_instants_are_told_to_the_second_in_utc(shop, staff):
+    run = run_of(shop, finished_at=datetime(2026, 3, 1, 9, 5, 7, tzinfo=timezone.get_fixed_timezone(60)))
+
+    assert "2026-03-01 08:05:07" in page_of(staff, run)
+    assert f"{run.created_at:%Y-%m-%d %H:%M:%S}" in staff.get(LIST).content.decode()
+
+
+def test_from_a_ticket_to_its_story(shop, staff):
+    ticket = services.create(shop, SYSTEM, {"title": "Broken box"})
+    incident = incidents.open_incident(shop, cause="c", code="bug", params={}, detail={}, ticket=ticket)
+    run = run_of(shop, ticket=ticket, incident=incident, error={"code": "bug", "message": "KeyError"})
+    services.comment(
+        shop, ticket.number, Actor("automation", "Orders", run.public_id), "Label printed", public=False
+    )
+    event = TicketEvent.objects.of(shop).get(kind="comment")
+    by_number = reverse("admin:runtime_run_change", args=[run.pk])
+    by_id = reverse("admin:runtime_run_change", args=[run.public_id])
+
+    ticket_page = staff.get(reverse("admin:tickets_ticket_change", args=[ticket.pk])).content.decode()
+    assert by_number in ticket_page
+    assert by_id in ticket_page
+    assert "Internal note: Label printed" in ticket_page
+    assert by_id in staff.get(reverse("admin:tickets_ticketevent_change", args=[event.pk])).content.decode()
+    assert by_id in staff.get(reverse("admin:incidents_incident_change", args=[incident.pk])).content.decode()
+    run_page = page_of(staff, run)
+    for page, row in (
+        ("tickets_ticket", ticket),
+        ("incidents_incident", incident),
+        ("automations_automation", run.automation),
+        ("automations_automationversion", run.version),
+    ):
+        assert reverse(f"admin:{page}_change", args=[row.pk]) in run_page
+    assert "Orders v1" in run_page
+
+
+def test_a_delivery_is_found_by_its_key(shop, staff):
+    automation = AutomationFactory(tenant=shop)
+    for key in ("evt-1", "evt-2"):
+        Delivery.objects.create(
+            tenant=shop, automation=automation, sha256=b"x" * 32, outcome="taken", key=key
+        )
+
+    page = staff.get(reverse("admin:runtime_delivery_changelist"), {"q": "evt-1"}).content.decode()
+
+    assert "evt-1" in page
+    assert "evt-2" not in page
 
 
 def test_a_refused_delivery_shows_why_and_what_came(shop, staff):

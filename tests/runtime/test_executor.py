@@ -198,6 +198,43 @@ def test_an_unknown_outcome_is_left_to_a_person(shop, publish, enqueue, execute,
     assert run.incident.status == "resolved"
 
 
+@pytest.fixture
+def in_review(shop, publish, enqueue, execute, http) -> Run:
+    """A run whose call nobody knows the outcome of."""
+    http.script("/orders", Reply(then="reset", raw=b""))
+    return execute(enqueue(publish(shop, [request_step()]), {}))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "pointers"),
+    [
+        ({"code": 200}, ["/outputs/code"]),
+        ({"status": "200"}, ["/outputs/status"]),
+        ({"status": True}, ["/outputs/status"]),
+        ({"status": None}, ["/outputs/status"]),
+        ({"status": 200, "headers": []}, ["/outputs/headers"]),
+        ({"headers": {"x": 7, "y": 8}}, ["/outputs/headers"]),
+        ({"a/b": 1, "status": [], "body": 1}, ["/outputs/a~1b", "/outputs/status"]),
+    ],
+)
+def test_outputs_that_the_operation_cannot_have_are_refused(shop, api, in_review, outputs, pointers):
+    body = {"decision": "happened", "outputs": outputs}
+    response = api(shop, "agent").post(f"/api/runs/{in_review.public_id}/resolve", body)
+    assert response.status_code == 400
+    assert sorted(fault["pointer"] for fault in response.json()["errors"]) == pointers
+    in_review.refresh_from_db()
+    assert in_review.status == Run.Status.UNCERTAIN
+    assert RunStep.objects.get(run=in_review).state == RunStep.State.UNKNOWN
+
+
+@pytest.mark.parametrize("outputs", [None, {}, {"status": 201}, {"body": None}, {"headers": {"x": "7"}}])
+def test_outputs_may_be_some_of_the_operations(shop, api, in_review, outputs):
+    body = {"decision": "happened"} if outputs is None else {"decision": "happened", "outputs": outputs}
+    response = api(shop, "agent").post(f"/api/runs/{in_review.public_id}/resolve", body)
+    assert (response.status_code, response.json()["status"]) == (200, "queued")
+    assert RunStep.objects.get(run=in_review).output == (outputs or {})
+
+
 def test_doing_it_again_is_a_decision(shop, publish, enqueue, execute, http):
     http.script("/orders", Reply(then="reset", raw=b""), Reply(json={"id": 7}))
     run = execute(enqueue(publish(shop, [request_step()]), {}))

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
 
@@ -14,6 +15,7 @@ from tickets.models import (
     ApiToken,
     AuditEntry,
     Group,
+    Login,
     Membership,
     Person,
     Tenant,
@@ -188,3 +190,115 @@ def test_logins_are_djangos_own_page(staff):
     assert staff.get("/admin/tickets/login/").status_code == 200
     shown = staff.get("/admin/tickets/login/add/").content.decode()
     assert re.search(r'name="password1"', shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("timezone", "Mars/Base"), ("max_parallel_runs", 0), ("retention_days", 0), ("retention_days", 3651)],
+)
+def test_a_tenants_form_refuses_what_the_api_refuses(staff, shop, name, value):
+    form = {
+        "name": "Shop",
+        "language": "cs",
+        "timezone": "UTC",
+        "retention_days": 30,
+        "max_parallel_runs": "",
+    }
+    answer = staff.post(page(Tenant, "change", shop.pk), {**form, name: value})
+    assert answer.status_code == 200
+    assert list(answer.context["adminform"].form.errors) == [name]
+    before = getattr(shop, name)
+    shop.refresh_from_db()
+    assert getattr(shop, name) == before
+
+
+def test_what_is_taken_is_said_at_its_field(staff, shop):
+    ota = Person.objects.of(shop).get(name="Ota")
+    form = {"name": "Ota", "email": "JANA@shop.test", "role": "admin"}
+    answer = staff.post(page(Person, "change", ota.pk), form)
+    assert answer.status_code == 200
+    assert answer.context["adminform"].form.errors == {"email": ["There is a person with this e-mail."]}
+    group = Group.objects.of(shop).get(key="dispatch")
+    answer = staff.post(page(Group, "change", group.pk), {**members_form(group, []), "key": "warehouse"})
+    assert answer.status_code == 200
+    assert answer.context["adminform"].form.errors == {"key": ["There is a group with this key."]}
+    assert not AuditEntry.objects.of(shop).exists()
+
+
+def test_a_groups_key_and_capacities_follow_the_apis_rules(staff, shop):
+    group = Group.objects.of(shop).get(key="dispatch")
+    answer = staff.post(page(Group, "change", group.pk), {**members_form(group, []), "key": "Bad Key!"})
+    assert "Expected letters, digits" in answer.context["adminform"].form.errors["key"][0]
+    jana = Person.objects.of(shop).get(name="Jana")
+    answer = staff.post(
+        page(Group, "change", group.pk), members_form(group, [{"person": jana.pk, "capacity": 0}])
+    )
+    assert answer.status_code == 200
+    assert group.memberships.count() == 2
+
+
+def test_tickets_are_found_by_number_and_words(staff, shop):
+    ticket = services.create(shop, SYSTEM, {"title": "Žluťoučký kůň"})
+    services.create(shop, SYSTEM, {"title": "Broken box"})
+    for words in (ticket.key, "zlutoucky"):
+        shown = staff.get(page(Ticket, "changelist"), {"q": words}).content.decode()
+        assert "Žluťoučký" in shown
+        assert "Broken box" not in shown
+
+
+def test_a_ticket_event_has_a_name_without_a_query(busy_shop, django_assert_num_queries):
+    pk = TicketEvent.objects.of(busy_shop).get().pk
+    with django_assert_num_queries(2):
+        bare = str(TicketEvent.objects.get(pk=pk))
+        named = str(TicketEvent.objects.select_related("ticket").get(pk=pk))
+    assert (bare.split()[-1], named) == ("created", "TK-1 created")
+
+
+def test_suspending_says_whom_it_met(staff, shop):
+    for action, said in [
+        ("suspend", "Suspended: shop."),
+        ("suspend", "Suspended: none"),
+        ("resume", "Resumed: shop."),
+    ]:
+        form = {"action": action, "_selected_action": [shop.pk]}
+        assert said in staff.post(page(Tenant, "changelist"), form, follow=True).content.decode()
+
+
+def test_nobody_but_its_owner_sets_a_persons_password(staff, shop):
+    login = PersonFactory(tenant=shop, with_login=True).login
+    before = login.password
+    form = {"usable_password": "true", "password1": "a new long password", "password2": "a new long password"}
+    assert staff.get(f"/admin/tickets/login/{login.pk}/password/").status_code == 403
+    assert staff.post(f"/admin/tickets/login/{login.pk}/password/", form).status_code == 403
+    assert staff.post(page(Login, "delete", login.pk), {"post": "yes"}).status_code == 403
+    several = {"action": "delete_selected", "_selected_action": [login.pk], "post": "yes"}
+    assert staff.post(page(Login, "changelist"), several).status_code == 403
+    # Neither another address nor being staff is a way to it; locking is.
+    taken_over = {"email": "thief@example.test", "username": "thief", "is_staff": "on"}
+    assert staff.post(page(Login, "change", login.pk), taken_over).status_code == 302
+    login.refresh_from_db()
+    assert (login.password, login.is_staff, login.is_active) == (before, False, False)
+    assert "thief" not in login.email + login.username
+
+
+def test_logins_of_staff_are_made_and_changed_by_superusers_alone(staff):
+    form = {
+        "username": "ivo",
+        "email": "ivo@csbot.test",
+        "password1": "long enough 1",
+        "password2": "long enough 1",
+    }
+    assert staff.post(page(Login, "add"), form).status_code == 302
+    ivo = Login.objects.get(username="ivo")
+    assert (ivo.is_staff, ivo.is_superuser) == (True, False)
+    new = {"usable_password": "true", "password1": "another long one", "password2": "another long one"}
+    assert staff.post(f"/admin/tickets/login/{ivo.pk}/password/", new).status_code == 302
+    ivo.refresh_from_db()
+    assert ivo.check_password("another long one")
+    ivo.user_permissions.set(Permission.objects.filter(content_type__model="login"))
+    staff.force_login(ivo)
+    eva = Login.objects.get(username="eva")
+    assert staff.get(page(Login, "add")).status_code == 403
+    assert staff.post(page(Login, "change", eva.pk), {"username": "x"}).status_code == 403
+    assert staff.post(f"/admin/tickets/login/{eva.pk}/password/", new).status_code == 403
+    assert staff.post(page(Login, "delete", eva.pk), {"post": "yes"}).status_code == 403

@@ -100,7 +100,7 @@ def test_a_person_in_use_names_at_most_twenty_tickets(shop):
 
 
 def test_deleting_what_is_gone_is_no_error(shop):
-    jana = Person.objects.of(shop).get(name="Jana")
+    jana = PersonFactory(tenant=shop)
     people.delete_person(jana, EVA)
     people.delete_person(Person(pk=10**9, tenant=shop), EVA)
     assert entries(shop) == [("person.deleted", "Eva")]
@@ -125,7 +125,7 @@ def test_deleting_a_tenant_leaves_no_dangling_row(shop, stranger):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_ticket_given_while_its_person_is_deleted_does_not_arise(shop):
-    jana = Person.objects.of(shop).get(name="Jana")
+    jana = PersonFactory(tenant=shop)
     is_given, may_commit, errors = threading.Event(), threading.Event(), []
 
     def give() -> None:

@@ -19,6 +19,10 @@ class Migration(migrations.Migration):
             options={'verbose_name_plural': 'audit entries'},
         ),
         migrations.AlterModelOptions(
+            name='login',
+            options={'verbose_name': 'login'},
+        ),
+        migrations.AlterModelOptions(
             name='person',
             options={'verbose_name_plural': 'people'},
         ),

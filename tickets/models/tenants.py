@@ -25,6 +25,9 @@ class Role(models.TextChoices):
 class Login(AbstractUser):
     """An account that signs in by e-mail: one person in each of its tenants, or platform staff."""
 
+    class Meta:
+        verbose_name = "login"
+
 
 class Tenant(models.Model):
     """One client company."""

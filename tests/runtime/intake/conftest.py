@@ -1,6 +1,7 @@
 """What tests of the door begin with: a published webhook of the shop and a sender that calls it."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from csbot.lib import json
 from csbot.wsgi import application
 from runtime.intake import rate, webhooks
 from runtime.models import Delivery, Run, RunData
+from tests.runtime.intake.web import Web
 from tickets.events import SYSTEM
 from tickets.models import Tenant
 
@@ -88,6 +90,23 @@ class Webhook:
         self.automation = automations.publish(
             automations.save(self.automation, SYSTEM, raw).automation, SYSTEM
         )
+
+
+@pytest.fixture(scope="session")
+def web_process(django_db_setup, tmp_path_factory) -> Iterator[Web]:
+    """The shipped web command, shared by the tests marked `process`. Who kills it starts it again."""
+    web = Web(tmp_path_factory.mktemp("web"))
+    web.start()
+    yield web
+    web.child.send(signal.SIGTERM)
+    web.child.wait(5)
+    web.child.kill()
+
+
+@pytest.fixture
+def web(transactional_db, web_process: Web) -> Web:
+    """The web process, which sees what the test commits."""
+    return web_process
 
 
 @pytest.fixture

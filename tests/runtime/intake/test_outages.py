@@ -2,87 +2,28 @@
 
 import contextlib
 import json
-import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 import requests
 from django.db import connection
 
-from csbot import embedded, ports
+from csbot import embedded
 from csbot.processes import Child
 from runtime.models import Run
 from tests.installation import eventually
 from tests.runtime.intake.conftest import DOC, Webhook
 from tests.runtime.intake.load import Outcome, Sender, post
+from tests.runtime.intake.web import BODY, CONNECTIONS, Web
 
 pytestmark = [pytest.mark.process, pytest.mark.django_db(transaction=True)]
 
-MANAGE = Path(__file__).resolve().parents[3] / "manage.py"
-BODY = b'{"document":{"id":"%d"}}'
-CONNECTIONS = 8
 # The request at which a process is killed, while the others are out.
 KILL_AT = 60
-
-
-class Web:
-    """`manage.py web` over the database of the tests."""
-
-    def __init__(self, home: Path) -> None:
-        self.port = ports.free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        server, _, _ = os.environ["DATABASE_URL"].rpartition("/")
-        environment = os.environ | {
-            "DATABASE_URL": f"{server}/{connection.settings_dict['NAME']}",
-            "CSBOT_HOME": str(home),
-            "CSBOT_PORT": str(self.port),
-            "CSBOT_WEBHOOK_RATE": "100000/100000",
-        }
-        self.child = Child("web", [sys.executable, str(MANAGE), "web"], log=home / "web.log", env=environment)
-
-    def start(self) -> None:
-        self.child.start()
-        eventually(self._is_up, 60)
-
-    def _is_up(self) -> bool:
-        assert self.child.is_running, self.child.last_words()
-        with contextlib.suppress(requests.RequestException):
-            return requests.get(f"{self.url}/webhook/none", timeout=2).status_code == 404
-        return False
-
-    def post(self, target: Webhook, number: int = 1, **headers: str) -> requests.Response:
-        return requests.post(f"{self.url}{target.path}", data=BODY % number, headers=headers, timeout=10)
-
-    def load(self, target: Webhook, seconds: float, connections: int = CONNECTIONS) -> list[Outcome]:
-        return Sender(self.url, lambda n: post(target.path, BODY % n), connections).run(seconds)
-
-    def memory(self) -> int:
-        main = psutil.Process(self.child.pid)
-        return sum(process.memory_info().rss for process in [main, *main.children(recursive=True)])
-
-    def log(self) -> str:
-        return self.child.log.read_text() if self.child.log else ""
-
-
-@pytest.fixture(scope="module")
-def web_process(django_db_setup, tmp_path_factory) -> Iterator[Web]:
-    web = Web(tmp_path_factory.mktemp("web"))
-    web.start()
-    yield web
-    web.child.send(signal.SIGTERM)
-    web.child.wait(5)
-    web.child.kill()
-
-
-@pytest.fixture
-def web(web_process: Web) -> Web:
-    return web_process
 
 
 @pytest.fixture
@@ -133,12 +74,12 @@ def p99(outcomes: list[Outcome]) -> float:
 
 def timed_post(web: Web, target: Webhook) -> tuple[requests.Response, float]:
     began = time.monotonic()
-    answer = web.post(target)
+    answer = web.post(target.path)
     return answer, time.monotonic() - began
 
 
 def is_taken(web: Web, target: Webhook) -> bool:
-    return web.post(target).status_code == 202
+    return web.post(target.path).status_code == 202
 
 
 class TestKilled:
@@ -175,7 +116,7 @@ class TestPostgres:
         eventually(lambda: is_taken(web, documents), 10)
 
     def test_hung_is_503_within_two_seconds_then_at_once_and_it_recovers(self, web, documents, postgres):
-        before = taken(web.load(documents, 0.5))
+        before = taken(web.load(documents.path, 0.5))
         with suspended(postgres):
             seconds = []
             for _ in range(4):
@@ -190,13 +131,13 @@ class TestPostgres:
 
     def test_under_load_nothing_answered_202_is_missing_after_a_hang(self, web, documents, postgres):
         sender = Sender(web.url, lambda n: post(documents.path, BODY % n), 12)
-        web.load(documents, 0.3)
+        web.load(documents.path, 0.3)
         with suspended(postgres):
             outcomes = sender.run(1.0)
         assert {outcome.status for outcome in outcomes} == {503}
         assert max(outcome.seconds for outcome in outcomes) < 2.2
         eventually(lambda: is_taken(web, documents), 10)
-        after = web.load(documents, 0.5)
+        after = web.load(documents.path, 0.5)
         assert taken(after) <= stored(documents)
         assert {outcome.status for outcome in after} == {202}
 
@@ -208,7 +149,7 @@ class TestPostgres:
                 "WHERE pid <> pg_backend_pid() AND datname = current_database()"
             )
         try:
-            assert web.post(documents).status_code == 503
+            assert web.post(documents.path).status_code == 503
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("ALTER ROLE csbot RESET default_transaction_read_only")
@@ -222,13 +163,13 @@ class TestPostgres:
 class TestRedis:
     def test_hung_or_gone_it_changes_neither_the_answer_nor_its_speed(self, web, documents, servers):
         assert servers.redis
-        web.load(documents, 0.5, connections=4)
-        before = web.load(documents, 1.5, connections=4)
+        web.load(documents.path, 0.5, connections=4)
+        before = web.load(documents.path, 1.5, connections=4)
         with suspended(servers.redis):
-            hung = web.load(documents, 1.5, connections=4)
+            hung = web.load(documents.path, 1.5, connections=4)
         servers.redis.kill()
         try:
-            gone = web.load(documents, 1.5, connections=4)
+            gone = web.load(documents.path, 1.5, connections=4)
         finally:
             servers.redis.start()
             eventually(lambda: embedded.redis_answers(servers.redis_url), 10)
@@ -264,7 +205,7 @@ class TestSenders:
         assert len(stored(documents)) == 1
 
     def test_a_huge_body_is_refused_early_and_takes_no_memory(self, web, documents):
-        web.load(documents, 0.3)
+        web.load(documents.path, 0.3)
         before = web.memory()
 
         def endless() -> Iterator[bytes]:
@@ -295,7 +236,7 @@ class TestSenders:
         ids=["brackets", "objects", "escapes", "digits", "decimals", "keys"],
     )
     def test_a_hostile_body_takes_neither_memory_nor_time(self, web, documents, raw):
-        web.load(documents, 0.3)
+        web.load(documents.path, 0.3)
         before = web.memory()
         began = time.monotonic()
         answer = requests.post(f"{web.url}{documents.path}", data=raw, timeout=10)
@@ -314,7 +255,7 @@ class TestSenders:
             assert one.recv(1000).startswith(b"HTTP/1.1 202")
 
     def test_the_token_is_in_no_log_of_the_process(self, web, documents):
-        web.post(documents)
+        web.post(documents.path)
         requests.put(f"{web.url}{documents.path}", timeout=10)
         requests.post(f"{web.url}{documents.path}", data=b"{", timeout=10)
         assert documents.token not in web.log()

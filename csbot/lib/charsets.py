@@ -19,8 +19,8 @@ class UnknownCharset(ValueError):
     """The charset is none of those that are read."""
 
 
-class MediaType(NamedTuple):
-    """A Content-Type: the type in lower case ("" without one), and two parameters, None when not there."""
+class ContentType(NamedTuple):
+    """A Content-Type: the media type in lower case ("" without one), and two parameters, None when not there."""
 
     name: str
     charset: str | None = None
@@ -33,14 +33,17 @@ _PARAMETER = re.compile(r';\s*+([^\s;="]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*+)"|([^;
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def parse(header: str | None) -> MediaType:
-    """Return what `header` says. Never raises; what is no parameter is passed over, of equal ones the first counts."""
+def content_type(header: str | None) -> ContentType:
+    """Return what `header` says. Never raises.
+
+    What is no parameter is passed over, also those of RFC 2231 (`charset*=…`); of equal ones the first counts.
+    """
     name, semicolon, rest = (header or "").partition(";")
     found: dict[str, str] = {}
     for key, quoted, plain in _PARAMETER.findall(semicolon + rest):
         found.setdefault(key.lower(), _ESCAPED.sub(r"\1", quoted) or plain.strip())
     charset = (found.get("charset") or "").strip()
-    return MediaType(name.strip().lower(), charset or None, found.get("boundary"))
+    return ContentType(name.strip().lower(), charset or None, found.get("boundary"))
 
 
 # BOMs in the order in which they can be told apart: that of UTF-32 little endian begins with that of UTF-16.
