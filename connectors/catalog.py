@@ -100,6 +100,11 @@ def operation(op: str, **declaration: Any) -> Callable[[Callable[..., Any]], Cal
     return register
 
 
+def builtin(op: str, **declaration: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register an operation of csbot's own: it runs in the transaction of its step row, so it happens exactly once."""
+    return operation(op, repeat=Repeat.SAFE, builtin=True, **declaration)
+
+
 def find(op: str) -> Operation | None:
     """Return the operation named `op`, or None when there is none."""
     return _operations.get(op)

@@ -129,15 +129,26 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
+# The standard library takes 100 lines of 64 KiB. Of those it and requests read Content-Type and cookies in
+# quadratic time: 1 MiB of Set-Cookie2 took minutes of processor, which no deadline ends; this takes half a second.
+MAX_HEADER_BYTES = 64 * 1024
+
+
 class _WatchedLines:
-    """The stream that a response header is read from; remembers the last line."""
+    """The stream that a response header is read from; remembers the last line and ends with too many bytes."""
 
     def __init__(self, stream: io.BufferedReader) -> None:
         self.stream = stream
         self.last = b""
+        self._left = MAX_HEADER_BYTES
 
     def readline(self, limit: int = -1) -> bytes:
         self.last = self.stream.readline(limit)
+        self._left -= len(self.last)
+        if self._left < 0:
+            raise http.client.HTTPException(
+                f"the header of the answer is larger than {MAX_HEADER_BYTES} bytes"
+            )
         return self.last
 
     def close(self) -> None:
@@ -152,11 +163,17 @@ class WholeHeaderResponse(http.client.HTTPResponse):
     """
 
     def begin(self) -> None:
-        """Read status line and header. Raises HTTPException when they are cut off or mean no final answer."""
+        """Read status line and header.
+
+        Raises HTTPException when they are cut off, too large, cannot be read or mean no final answer.
+        """
         watched = _WatchedLines(self.fp)
         self.fp = watched  # type: ignore[assignment]
         try:
             super().begin()
+        except (TypeError, ValueError) as error:
+            # The e-mail parser below fails on parameters of RFC 2231 that contradict each other or name no charset.
+            raise http.client.HTTPException("the header of the answer cannot be read") from error
         finally:
             self.fp = watched.stream
         if watched.last not in (b"\r\n", b"\n"):

@@ -20,7 +20,10 @@ CSBOT_HOME = Path(os.environ.get("CSBOT_HOME") or BASE_DIR / "var").absolute()
 CSBOT_BIND = os.environ.get("CSBOT_BIND") or "127.0.0.1"
 CSBOT_PORT = env.read("CSBOT_PORT", 8000, env.whole(1, 65_535), "a port from 1 to 65535")
 CSBOT_PUBLIC_URL = env.read(
-    "CSBOT_PUBLIC_URL", f"http://localhost:{CSBOT_PORT}", env.http_url, "an http or https address without query, fragment or account"
+    "CSBOT_PUBLIC_URL",
+    f"http://localhost:{CSBOT_PORT}",
+    env.http_url,
+    "an http or https address without query, fragment or account",
 )
 _servers = env.home_file(CSBOT_HOME, "servers.json")
 # Beside a database of somebody else's, keys made for an embedded one would be the wrong ones.
@@ -80,9 +83,14 @@ if CSBOT_STUCK_AFTER < 4 * CSBOT_HEARTBEAT:
     env.stop("CSBOT_STUCK_AFTER", str(CSBOT_STUCK_AFTER), f"at least four heartbeats ({4 * CSBOT_HEARTBEAT})")
 CSBOT_SCHEDULER_TICK = env.read("CSBOT_SCHEDULER_TICK", 5, env.whole(1, 3600), "whole seconds from 1 to 3600")
 CSBOT_OUTBOUND_ALLOW: list[tuple[str | None, str, int]] = env.read(
-    "CSBOT_OUTBOUND_ALLOW", [], env.allow_list, "host:port or slug=host:port, divided by commas"
+    "CSBOT_OUTBOUND_ALLOW",
+    [],
+    env.allow_list,
+    "host:port or slug=host:port, divided by commas (host: a name or an address, IPv6 in brackets)",
 )
-CSBOT_WEBHOOK_RATE = env.read("CSBOT_WEBHOOK_RATE", (50, 200), env.rate, "perSecond/burst, such as 50/200; a burst of 0 only beside 0")
+CSBOT_WEBHOOK_RATE = env.read(
+    "CSBOT_WEBHOOK_RATE", (50, 200), env.rate, "perSecond/burst, such as 50/200; a burst of 0 only beside 0"
+)
 # There is no second factor yet, and nobody may believe that there is one.
 if env.read("CSBOT_STAFF_2FA", False, env.switch, "off"):
     env.stop("CSBOT_STAFF_2FA", os.environ["CSBOT_STAFF_2FA"], "off; this version has no second factor yet")

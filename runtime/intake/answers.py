@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from csbot.lib import json
@@ -32,7 +32,7 @@ class Answer:
     policy: str = SANDBOX
 
     def all_headers(self) -> list[tuple[str, str]]:
-        """Return every header of the answer but Content-Length, which the server writes."""
+        """Return every header of the answer; Content-Length is the server's to write, but for HEAD."""
         fixed = [
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),
@@ -66,6 +66,12 @@ def refused(refusal: RequestRefused) -> Answer:
         refusal.status, refusal.code, refusal.message, errors=refusal.errors, extra=refusal.extra
     )
     return Answer(refusal.status, json.dumps(document).encode(), PROBLEM_TYPE, refusal.headers)
+
+
+def without_body(answer: Answer) -> Answer:
+    """Return the answer to HEAD where `answer` is the one to GET: its headers, and the length that its body has."""
+    length = {"Content-Length": str(len(answer.body))}
+    return replace(answer, body=b"", headers={**(answer.headers or {}), **length})
 
 
 def unknown() -> RequestRefused:

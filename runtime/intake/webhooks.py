@@ -60,6 +60,8 @@ def respond(arrival: Arrival, token: str) -> Answer:
         answer = answers.refused(refusal)
     except Unavailable:
         answer = answers.refused(answers.unavailable())
+    if arrival.method == "HEAD":
+        answer = answers.without_body(answer)
     metrics.ingest_requests.labels(code=str(answer.status)).inc()
     metrics.ingest_seconds.observe(time.perf_counter() - began)
     return answer
@@ -85,11 +87,6 @@ def _get(arrival: Arrival, token: str) -> Answer:
     return help.answer(arrival, _target(token, Patience()), token)
 
 
-def _head(arrival: Arrival, token: str) -> Answer:
-    answer = _get(arrival, token)
-    return Answer(answer.status, b"", answer.content_type, answer.headers, answer.policy)
-
-
 def _options(arrival: Arrival, token: str) -> Answer:
     _target(token, Patience())
     return Answer(200, headers={"Allow": answers.ALLOWED})
@@ -99,7 +96,7 @@ def _not_allowed(arrival: Arrival, token: str) -> Answer:
     raise answers.not_allowed()
 
 
-_METHODS = {"POST": _post, "GET": _get, "HEAD": _head, "OPTIONS": _options}
+_METHODS = {"POST": _post, "GET": _get, "HEAD": _get, "OPTIONS": _options}
 
 
 def _target(token: str, patience: Patience) -> WebhookTarget:

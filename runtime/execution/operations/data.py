@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 
 from automations.names import name_fault
-from connectors.catalog import Repeat, Shape, operation
+from connectors.catalog import Shape, builtin
 from csbot.lib.errors import TerminalError
 from runtime.execution.context import RunCall
 from runtime.execution.operations.shapes import Text
@@ -27,13 +27,11 @@ class SetOutputs(Shape):
     value: Any = None
 
 
-@operation(
+@builtin(
     "data/set",
     title=_("Name a value"),
     inputs=SetInputs,
     outputs=SetOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def set_value(call: RunCall, inputs: SetInputs) -> SetOutputs:
     """Give `value` a name (SPEC section 4). Raises TerminalError for one that the language refuses when it is saved."""

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field, model_validator
 
-from connectors.catalog import Repeat, Shape, operation
+from connectors.catalog import Shape, builtin
 from csbot.lib import database_clock
 from csbot.lib.errors import TerminalError
 from runtime.execution import calls
@@ -88,13 +88,11 @@ def _has_answered(call: RunCall, inputs: CallInputs, begun: dict[str, Any]) -> d
     return calls.outcome(call.run, begun["runId"]) if inputs.wait else begun
 
 
-@operation(
+@builtin(
     "flow/call",
     title=_("Run another automation"),
     inputs=CallInputs,
     outputs=CallOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
     waits=_has_answered,
 )
 def call_automation(call: RunCall, inputs: CallInputs) -> CallOutputs:
@@ -102,13 +100,11 @@ def call_automation(call: RunCall, inputs: CallInputs) -> CallOutputs:
     return CallOutputs(runId=str(calls.call(call.run, inputs.automation, inputs.inputs).public_id))
 
 
-@operation(
+@builtin(
     "flow/log",
     title=_("Write into the log"),
     inputs=LogInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def log(call: RunCall, inputs: LogInputs) -> Nothing:
     """Write a line into the run's log, and into the ticket's when the run has one."""
@@ -118,13 +114,11 @@ def log(call: RunCall, inputs: LogInputs) -> Nothing:
     return Nothing()
 
 
-@operation(
+@builtin(
     "flow/pause",
     title=_("Pause briefly"),
     inputs=PauseInputs,
     outputs=Until,
-    repeat=Repeat.SAFE,
-    builtin=True,
     waits=_is_over,
 )
 def pause(call: RunCall, inputs: PauseInputs) -> Until:
@@ -132,13 +126,11 @@ def pause(call: RunCall, inputs: PauseInputs) -> Until:
     return Until(until=database_clock.in_seconds(float(inputs.seconds)).isoformat())
 
 
-@operation(
+@builtin(
     "flow/wait",
     title=_("Wait"),
     inputs=WaitInputs,
     outputs=Until,
-    repeat=Repeat.SAFE,
-    builtin=True,
     waits=_is_over,
 )
 def wait(call: RunCall, inputs: WaitInputs) -> Until:
@@ -162,13 +154,11 @@ def _instant(inputs: WaitInputs, now: datetime, zone: ZoneInfo) -> datetime:
     return local
 
 
-@operation(
+@builtin(
     "flow/stop",
     title=_("End as done"),
     inputs=MessageInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def stop(call: RunCall, inputs: MessageInputs) -> Nothing:
     """End the run as done; the executor ends it after this step's row is committed."""
@@ -177,13 +167,11 @@ def stop(call: RunCall, inputs: MessageInputs) -> Nothing:
     return Nothing()
 
 
-@operation(
+@builtin(
     "flow/fail",
     title=_("End as failed"),
     inputs=MessageInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def fail(call: RunCall, inputs: MessageInputs) -> Nothing:
     """End the run as failed, terminal. Raises TerminalError `flow.fail` with the message."""

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
-from connectors.catalog import Repeat, Shape, operation
+from connectors.catalog import Shape, builtin
 from incidents import services as incidents
 from runtime import outcomes
 from runtime.execution.context import RunCall
@@ -31,13 +31,11 @@ class CreateOutputs(Shape):
     count: int
 
 
-@operation(
+@builtin(
     "incident/create",
     title=_("Open an incident"),
     inputs=CreateInputs,
     outputs=CreateOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def create(call: RunCall, inputs: CreateInputs) -> CreateOutputs:
     """Open an incident of this run's tenant (SPEC sections 4 and 9)."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from django.utils.translation import gettext_lazy as _
 from pydantic import BeforeValidator, Field, model_validator
 
-from connectors.catalog import Repeat, Shape, operation
+from connectors.catalog import Shape, builtin
 from csbot.lib.errors import RequestRefused, TerminalError
 from csbot.lib.filters import BadFilter
 from runtime.execution.context import RunCall
@@ -193,13 +193,11 @@ def _change(call: RunCall, inputs: OnTicket, values: dict[str, Any]) -> Nothing:
     return Nothing()
 
 
-@operation(
+@builtin(
     "ticket/upsert",
     title=_("Find or create a ticket"),
     inputs=UpsertInputs,
     outputs=UpsertOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def upsert(call: RunCall, inputs: UpsertInputs) -> UpsertOutputs:
     """Find the ticket by external id or create it, and make it the run's ticket."""
@@ -211,13 +209,11 @@ def upsert(call: RunCall, inputs: UpsertInputs) -> UpsertOutputs:
     return UpsertOutputs(ticket=services.representation(ticket), number=ticket.key, created=created)
 
 
-@operation(
+@builtin(
     "ticket/assign",
     title=_("Assign a ticket"),
     inputs=AssignInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def assign(call: RunCall, inputs: AssignInputs) -> Nothing:
     """Give the ticket to a person or a group."""
@@ -228,13 +224,11 @@ def assign(call: RunCall, inputs: AssignInputs) -> Nothing:
     return Nothing()
 
 
-@operation(
+@builtin(
     "ticket/assign-least-busy",
     title=_("Assign a ticket to the least busy person"),
     inputs=LeastBusyInputs,
     outputs=LeastBusyOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def assign_least_busy(call: RunCall, inputs: LeastBusyInputs) -> LeastBusyOutputs:
     """Hand the ticket to the person of the group with the fewest open tickets."""
@@ -250,104 +244,88 @@ def assign_least_busy(call: RunCall, inputs: LeastBusyInputs) -> LeastBusyOutput
     return LeastBusyOutputs(assignee=named(person))
 
 
-@operation(
+@builtin(
     "ticket/set-type",
     title=_("Set a ticket's type"),
     inputs=SetTypeInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def set_type(call: RunCall, inputs: SetTypeInputs) -> Nothing:
     """Set the type; a status that the new type does not offer is cleared."""
     return _change(call, inputs, {"type": inputs.type})
 
 
-@operation(
+@builtin(
     "ticket/set-status",
     title=_("Set a ticket's status"),
     inputs=SetStatusInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def set_status(call: RunCall, inputs: SetStatusInputs) -> Nothing:
     """Set the status; one that the type does not offer is terminal."""
     return _change(call, inputs, {"status": inputs.status})
 
 
-@operation(
+@builtin(
     "ticket/set-fields",
     title=_("Set custom fields of a ticket"),
     inputs=SetFieldsInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def set_fields(call: RunCall, inputs: SetFieldsInputs) -> Nothing:
     """Merge custom fields into the ticket's."""
     return _change(call, inputs, {"fields": inputs.fields})
 
 
-@operation(
+@builtin(
     "ticket/close",
     title=_("Close a ticket"),
     inputs=OnTicket,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def close(call: RunCall, inputs: OnTicket) -> Nothing:
     """Close the ticket; status and tags stay."""
     return _change(call, inputs, {"closed": True})
 
 
-@operation(
+@builtin(
     "ticket/reopen",
     title=_("Reopen a ticket"),
     inputs=OnTicket,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def reopen(call: RunCall, inputs: OnTicket) -> Nothing:
     """Open the ticket again; status and tags stay."""
     return _change(call, inputs, {"closed": False})
 
 
-@operation(
+@builtin(
     "ticket/add-tags",
     title=_("Add tags to a ticket"),
     inputs=TagsInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def add_tags(call: RunCall, inputs: TagsInputs) -> Nothing:
     """Add tags; the others stay."""
     return _change(call, inputs, {"addTags": inputs.tags})
 
 
-@operation(
+@builtin(
     "ticket/remove-tags",
     title=_("Remove tags from a ticket"),
     inputs=TagsInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def remove_tags(call: RunCall, inputs: TagsInputs) -> Nothing:
     """Remove tags; the others stay."""
     return _change(call, inputs, {"removeTags": inputs.tags})
 
 
-@operation(
+@builtin(
     "ticket/comment",
     title=_("Comment on a ticket"),
     inputs=CommentInputs,
     outputs=Nothing,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def comment(call: RunCall, inputs: CommentInputs) -> Nothing:
     """Write an internal note or a public reply."""
@@ -356,13 +334,11 @@ def comment(call: RunCall, inputs: CommentInputs) -> Nothing:
     return Nothing()
 
 
-@operation(
+@builtin(
     "ticket/find",
     title=_("Find a ticket"),
     inputs=FindInputs,
     outputs=FindOutputs,
-    repeat=Repeat.SAFE,
-    builtin=True,
 )
 def find(call: RunCall, inputs: FindInputs) -> FindOutputs:
     """Find a ticket by number, external id or filter; the run's own ticket stays the same."""

@@ -254,6 +254,13 @@ class TestSenders:
             )
             assert one.recv(1000).startswith(b"HTTP/1.1 202")
 
+    def test_head_tells_the_length_of_get(self, web, documents):
+        head, get = (
+            requests.request(method, f"{web.url}{documents.path}", timeout=10) for method in ("HEAD", "GET")
+        )
+        assert head.headers["Content-Length"] == get.headers["Content-Length"]
+        assert head.content == b""
+
     def test_the_token_is_in_no_log_of_the_process(self, web, documents):
         web.post(documents.path)
         requests.put(f"{web.url}{documents.path}", timeout=10)
