@@ -356,7 +356,11 @@ def _set_trigger(row: Automation) -> None:
     kind = row.draft["trigger"]["kind"]
     Trigger.objects.of(row.tenant_id).update_or_create(
         automation=row,
-        defaults={"tenant_id": row.tenant_id, "kind": kind, "next_due_at": _first_due_at(row.draft, row.tenant)},
+        defaults={
+            "tenant_id": row.tenant_id,
+            "kind": kind,
+            "next_due_at": _first_due_at(row.draft, row.tenant),
+        },
     )
 
 

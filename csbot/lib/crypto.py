@@ -40,7 +40,9 @@ def decrypt(sealed: str, *, bound_to: str) -> str:
         try:
             return AESGCM(key).decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], bound_to.encode()).decode()
         except InvalidTag as error:
-            raise DecryptionError(f"The text sealed for {bound_to} does not open with key {key_id}.") from error
+            raise DecryptionError(
+                f"The text sealed for {bound_to} does not open with key {key_id}."
+            ) from error
     raise DecryptionError(f"Key {key_id} is not in CSBOT_ENCRYPTION_KEYS.")
 
 

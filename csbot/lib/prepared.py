@@ -27,8 +27,9 @@ _prepared: weakref.WeakKeyDictionary[psycopg.Connection[Any], set[bytes]] = weak
 class Statement:
     """One statement over `%(name)s` placeholders, whose types PostgreSQL infers or a cast (`::bytea`) names.
 
-    Runs on `django.db.connection`, in the transaction that is open there, if any. Values are None, str, int, bool,
-    bytes, UUID and aware datetimes; a list of them is not.
+    Runs on `django.db.connection`, in the transaction that is open there, if any. Values are None, str, int, float,
+    bool, bytes, UUID and aware datetimes. Where a name stands twice, PostgreSQL has to infer one type for it, or a cast
+    names it in each place.
     """
 
     def __init__(self, sql: str) -> None:
@@ -80,7 +81,7 @@ def _dumped(value: Any) -> bytes | None:
         return value.encode()
     if isinstance(value, bool):
         return b"true" if value else b"false"
-    if isinstance(value, int | uuid.UUID):
+    if isinstance(value, int | float | uuid.UUID):
         return str(value).encode()
     if isinstance(value, datetime):
         return value.isoformat().encode()

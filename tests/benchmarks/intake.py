@@ -35,6 +35,8 @@ BODY = (
 )
 PARAM = {"id": "f_order", "name": "orderId", "path": "data.order.id", "type": "string", "required": True}
 
+MAKE_BARE = "CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body text)"
+
 
 def main() -> None:
     """Measure and print one line for each number of connections."""
@@ -156,7 +158,7 @@ def _pgbench(url: str, clients: int, seconds: float) -> list[float]:
         script.write_text(f"INSERT INTO bare (body) VALUES ('{'x' * 1000}');\n")
         environment = {**os.environ, "PGOPTIONS": ""}
         subprocess.run(
-            [program / "psql", url, "-qc", "SET client_min_messages = error; CREATE TABLE IF NOT EXISTS bare (id bigserial PRIMARY KEY, body text)"],
+            [program / "psql", url, "-qc", f"SET client_min_messages = error; {MAKE_BARE}"],
             check=True, env=environment,
         )  # fmt: skip
         subprocess.run(

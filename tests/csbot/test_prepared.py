@@ -25,6 +25,7 @@ class TestValues:
             ("text", ""),
             ("bigint", 2**62),
             ("smallint", -5),
+            ("float8", 1.5),
             ("boolean", True),
             ("boolean", False),
             ("bytea", b"\x00\xff'\\"),

@@ -144,10 +144,9 @@ def in_a_new_thread(use: Callable[[], object]) -> list[object]:
 
 
 def test_a_server_that_takes_connections_and_says_nothing_is_given_up(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        with monkeypatch.context() as patch:
-            patch.setitem(connections.settings["default"], "PORT", str(silent.getsockname()[1]))
-            error, seconds = in_a_new_thread(lambda: Patience(0.3).read(lambda: sleep(0)))
+    with socket.create_server(("127.0.0.1", 0)) as silent, monkeypatch.context() as patch:
+        patch.setitem(connections.settings["default"], "PORT", str(silent.getsockname()[1]))
+        error, seconds = in_a_new_thread(lambda: Patience(0.3).read(lambda: sleep(0)))
     assert isinstance(error, Unavailable)
     assert error.has_hung
     assert seconds < 1.5
