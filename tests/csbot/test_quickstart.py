@@ -50,7 +50,9 @@ def all_ended(processes: list[psutil.Process]) -> bool:
 def test_it_tells_addresses_logins_and_a_first_order(installation):
     said = installation.log("supervisor")
     demo = installation.demo
-    assert f"{demo['baseUrl']}/t/demo/" in said
+    assert f"{demo['baseUrl']}/admin/" in said
+    assert f"{demo['baseUrl']}/api/tickets" in said
+    assert demo["tenants"]["demo"]["token"] in said
     assert demo["staff"]["password"] in said
     for person in demo["tenants"]["demo"]["people"].values():
         assert person["email"] in said
