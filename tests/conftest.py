@@ -39,10 +39,3 @@ def _delete_all(
 
 # A test leaves a few rows behind, and TRUNCATE makes new files for every table.
 DatabaseOperations.sql_flush = _delete_all
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share a started csbot in one process when they are spread over several (pytest-xdist)."""
-    for item in items:
-        if item.get_closest_marker("process"):
-            item.add_marker(pytest.mark.xdist_group("process"))
