@@ -238,16 +238,10 @@ class TestSenders:
     def test_a_hostile_body_takes_neither_memory_nor_time(self, web, documents, raw):
         web.load(documents.path, 0.3)
         before = web.memory()
-        answer, seconds = None, 0.0
-        # A database that a busy machine leaves waiting is answered with 503; what is asked here is the body's cost.
-        for _ in range(5):
-            began = time.monotonic()
-            answer = requests.post(f"{web.url}{documents.path}", data=raw, timeout=10)
-            seconds = time.monotonic() - began
-            if answer.status_code != 503:
-                break
+        began = time.monotonic()
+        answer = requests.post(f"{web.url}{documents.path}", data=raw, timeout=10)
         assert answer.status_code in (202, 400, 413)
-        assert seconds < 2
+        assert time.monotonic() - began < 2
         assert web.memory() - before < 20 * 1024 * 1024
 
     def test_header_bytes_of_any_kind_are_no_error(self, web, documents):
