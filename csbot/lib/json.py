@@ -15,12 +15,20 @@ from psycopg.types.json import Jsonb
 
 def dumps(value: Any, *, sort_keys: bool = False, indent: int | None = None) -> str:
     """Return `value` as JSON text. Raises ValueError for a float NaN or Infinity, TypeError for other things."""
-    return str(
-        simplejson.dumps(
-            value, use_decimal=True, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, indent=indent,
-            separators=(",", ": ") if indent else (",", ":"),
-        )
+    if sort_keys or indent:
+        return str(_encoder(sort_keys=sort_keys, indent=indent).encode(value))
+    return str(_COMPACT.encode(value))
+
+
+def _encoder(*, sort_keys: bool = False, indent: int | None = None) -> simplejson.JSONEncoder:
+    return simplejson.JSONEncoder(
+        use_decimal=True, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, indent=indent,
+        separators=(",", ": ") if indent else (",", ":"),
     )  # fmt: skip
+
+
+# Making an encoder takes longer than encoding a small value.
+_COMPACT = _encoder()
 
 
 def loads(text: str | bytes) -> Any:
