@@ -39,6 +39,8 @@ class Body:
 
     value: Any
     notes: list[Note] = field(default_factory=list)
+    # The JSON text that `value` was read from, where it can be stored as it is.
+    text: str | None = None
 
 
 class BodyError(Exception):
@@ -105,7 +107,7 @@ def read_json(text: str, *, max_depth: int = MAX_DEPTH) -> Body:
     except strict_json.NotJson as error:
         message = f"The body is not JSON: {error.message}."
         raise BodyError(400, message, line=error.line, column=error.column) from None
-    return Body(value, _notes(replaced))
+    return Body(value, _notes(replaced), None if replaced else text)
 
 
 # --- content type and charset -------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ def enqueue(offer: Offer, read: Body, values: Values, identity: DeliveryIdentity
     """Make the run of an event, with the notes on its body in its log. Returns None when the delivery came before."""
     to = offer.to
     given = {"body": read.value, "headers": offer.headers, "params": values.values}
+    rest = json.dumps({"headers": offer.headers, "params": values.values})
+    body = json.dumps(read.value) if read.text is None else read.text
     line = ordering.line_of(to.trigger, to.automation_id, given)
     notes = [*read.notes, *values.notes]
     # One statement is a transaction by itself; BEGIN and COMMIT would be two more round trips.
@@ -44,7 +46,7 @@ def enqueue(offer: Offer, read: Body, values: Values, identity: DeliveryIdentity
             version_id=to.version_id,
             trigger=Run.Trigger.WEBHOOK,
             priority=to.trigger.get("priority", 5),
-            input_json=json.dumps(given),
+            input_json=f'{{"body":{body},{rest[1:]}',
             line=line,
             delivery=identity,
             raw=offer.raw,
