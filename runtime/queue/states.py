@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from csbot.lib import json
+from csbot.lib.prepared import Statement
 from incidents.models import Incident
 from runtime.models import Run
 from runtime.queue import wake
@@ -46,11 +47,13 @@ def lease_seconds() -> int:
 
 
 # One statement for run and data, so that an event costs one round trip and one commit.
-ENQUEUE = """
+# Each webhook executes it, hence prepared; what stands in a SELECT has no column to take its type from.
+ENQUEUE = Statement("""
 WITH given AS (SELECT nextval(pg_get_serial_sequence('runtime_run', 'id')) AS id),
 delivered AS (
   INSERT INTO runtime_delivery (public_id, tenant_id, automation_id, key, sha256, outcome, run_id, at)
-  SELECT gen_random_uuid(), %(tenant)s, %(automation)s, %(key)s, %(sha256)s, 'taken', given.id, clock_timestamp()
+  SELECT gen_random_uuid(), %(tenant)s::bigint, %(automation)s::bigint, %(key)s::text, %(sha256)s::bytea, 'taken',
+         given.id, clock_timestamp()
   FROM given WHERE %(sha256)s::bytea IS NOT NULL
   ON CONFLICT (automation_id, key) WHERE outcome IN ('taken', 'parked') AND key IS NOT NULL DO NOTHING
   RETURNING run_id
@@ -60,19 +63,20 @@ inserted AS (
                            wait_reason, priority, claim_no, hb_seq, worker, attempts, rescues, dedup_key,
                            order_key, order_place, order_holds, due_at,
                            cancel_requested, actions, caused_by_id, depth, rerun_of_id, created_at)
-  SELECT given.id, %(public_id)s, %(tenant)s, %(automation)s, %(version)s, %(trigger)s, %(ticket)s, %(status)s,
-         %(wait_reason)s, %(priority)s, 0, 0, '', 0, 0, %(dedup_key)s,
-         %(order_key)s, coalesce(%(order_place)s, given.id), %(order_holds)s,
-         CASE WHEN %(status)s IN (0, 2) THEN clock_timestamp() + make_interval(secs => %(delay)s) END,
-         false, 0, %(caused_by)s, %(depth)s, %(rerun_of)s, clock_timestamp()
+  SELECT given.id, %(public_id)s::uuid, %(tenant)s::bigint, %(automation)s::bigint, %(version)s::bigint,
+         %(trigger)s::text, %(ticket)s::bigint, %(status)s::smallint,
+         %(wait_reason)s::text, %(priority)s::smallint, 0, 0, '', 0, 0, %(dedup_key)s::text,
+         %(order_key)s::text, coalesce(%(order_place)s::bigint, given.id), %(order_holds)s::boolean,
+         CASE WHEN %(status)s::smallint IN (0, 2) THEN clock_timestamp() + make_interval(secs => %(delay)s::float) END,
+         false, 0, %(caused_by)s::bigint, %(depth)s::smallint, %(rerun_of)s::bigint, clock_timestamp()
   FROM given WHERE %(sha256)s::bytea IS NULL OR EXISTS (SELECT 1 FROM delivered)
   ON CONFLICT (dedup_key) WHERE status IN (0, 1, 2, 3) AND dedup_key IS NOT NULL DO NOTHING
   RETURNING id
 )
 INSERT INTO runtime_rundata (run_id, tenant_id, input, raw, content_type)
-SELECT id, %(tenant)s, %(input)s::jsonb, %(raw)s, %(content_type)s FROM inserted
+SELECT id, %(tenant)s::bigint, %(input)s::jsonb, %(raw)s::bytea, %(content_type)s::text FROM inserted
 RETURNING run_id
-"""
+""")
 
 
 @dataclass(frozen=True)
@@ -127,35 +131,30 @@ def enqueue(
     `dedup_key` or when the delivery was taken before; then nothing was written.
     """
     public_id = uuid.uuid4()
-    with connection.cursor() as cursor:
-        cursor.execute(
-            ENQUEUE,
-            {
-                "tenant": tenant_id,
-                "automation": automation_id,
-                "version": version_id,
-                "trigger": trigger,
-                "ticket": ticket_id,
-                "priority": priority,
-                "dedup_key": dedup_key,
-                "caused_by": caused_by.pk if caused_by else None,
-                "depth": caused_by.depth + 1 if caused_by else 1,
-                "rerun_of": rerun_of.pk if rerun_of else None,
-                "status": Status.BLOCKED if line else Status.SCHEDULED if delay_seconds else Status.READY,
-                "wait_reason": "order" if line else "wait" if delay_seconds else "",
-                "delay": delay_seconds,
-                "order_key": line.key if line else None,
-                "order_place": line.place if line else None,
-                "order_holds": line.holds if line else True,
-                "key": delivery.key if delivery else None,
-                "sha256": delivery.sha256 if delivery else None,
-                "public_id": public_id,
-                "input": input_json,
-                "raw": raw,
-                "content_type": content_type,
-            },
-        )
-        row = cursor.fetchone()
+    row = ENQUEUE.row(
+        tenant=tenant_id,
+        automation=automation_id,
+        version=version_id,
+        trigger=trigger,
+        ticket=ticket_id,
+        priority=priority,
+        dedup_key=dedup_key,
+        caused_by=caused_by.pk if caused_by else None,
+        depth=caused_by.depth + 1 if caused_by else 1,
+        rerun_of=rerun_of.pk if rerun_of else None,
+        status=Status.BLOCKED if line else Status.SCHEDULED if delay_seconds else Status.READY,
+        wait_reason="order" if line else "wait" if delay_seconds else "",
+        delay=delay_seconds,
+        order_key=line.key if line else None,
+        order_place=line.place if line else None,
+        order_holds=line.holds if line else True,
+        key=delivery.key if delivery else None,
+        sha256=delivery.sha256 if delivery else None,
+        public_id=public_id,
+        input=input_json,
+        raw=raw,
+        content_type=content_type,
+    )
     if row is None:
         return None
     transaction.on_commit(wake.notify)
