@@ -23,6 +23,8 @@ QUEUE = "runs"
 SILENCE_SECONDS = 1.0
 # Between two looks at the list, so that a burst of commits makes one message.
 PAUSE_SECONDS = 0.003
+# After a look that found as many messages as slots: each of them will see what was committed meanwhile.
+PAUSE_WHEN_FULL_SECONDS = 0.05
 SOCKET_SECONDS = 0.3
 
 _event = threading.Event()
@@ -89,10 +91,10 @@ def _publish_for_ever() -> None:
         _event.wait()
         _event.clear()
         try:
-            publisher.publish()
+            pause = PAUSE_SECONDS if publisher.publish() else PAUSE_WHEN_FULL_SECONDS
         except Exception as error:
             # The one broad net of this thread: whatever the broker does, wake-ups are expendable.
             logger.warning("No wake-up left for the broker: %s", error)
             publisher.close()
-            time.sleep(SILENCE_SECONDS)
-        time.sleep(PAUSE_SECONDS)
+            pause = SILENCE_SECONDS
+        time.sleep(pause)
