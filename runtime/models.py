@@ -15,7 +15,18 @@ from django.db.models.functions import Now
 from automations.models import Automation, AutomationVersion
 from csbot.lib.json import JSONField
 from incidents.models import Incident
-from tickets.models import TenantOwned, Ticket, TicketEvent
+from tickets.models import Tenant, TenantOwned, Ticket, TicketEvent
+
+
+def hot_tenant() -> models.ForeignKey[Tenant, Tenant]:
+    """Return the tenant of a row that every event writes, without a check of its own and without an index.
+
+    Such a row hangs on a version of an automation, by itself or by its run, and that one on its tenant; each check
+    and each index less is 15 to 30 µs of PostgreSQL for each event (measured), and a shared lock less.
+    """
+    return models.ForeignKey(
+        Tenant, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False
+    )
 
 
 class Run(TenantOwned):
@@ -50,8 +61,11 @@ class Run(TenantOwned):
         UNTOLD = 2
 
     id = models.BigAutoField(primary_key=True)
+    tenant = hot_tenant()
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    automation = models.ForeignKey(Automation, on_delete=models.PROTECT, related_name="+", db_index=False)
+    automation = models.ForeignKey(
+        Automation, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
     version = models.ForeignKey(AutomationVersion, on_delete=models.PROTECT, related_name="+", db_index=False)
     trigger = models.CharField(max_length=10, choices=Trigger.choices)
     ticket = models.ForeignKey(Ticket, null=True, on_delete=models.SET_NULL, related_name="+", db_index=False)
@@ -89,8 +103,12 @@ class Run(TenantOwned):
         "self", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
     depth = models.SmallIntegerField(default=1)
-    rerun_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="+")
-    incident = models.ForeignKey(Incident, null=True, on_delete=models.SET_NULL, related_name="runs")
+    rerun_of = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    incident = models.ForeignKey(
+        Incident, null=True, on_delete=models.SET_NULL, related_name="runs", db_index=False
+    )
     created_at = models.DateTimeField(db_default=Now())
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -148,6 +166,8 @@ class Run(TenantOwned):
             models.Index(
                 fields=["caused_by"], condition=Q(caused_by__isnull=False), name="run_caused_by_another"
             ),
+            models.Index(fields=["rerun_of"], condition=Q(rerun_of__isnull=False), name="run_again"),
+            models.Index(fields=["incident"], condition=Q(incident__isnull=False), name="run_with_incident"),
             models.Index(
                 fields=["tenant", "automation", "ticket"],
                 condition=Q(trigger="ticket"),
@@ -171,6 +191,7 @@ class RunData(TenantOwned):
     `raw` are the bytes as they came, for signatures and replays; null where no body came over HTTP.
     """
 
+    tenant = hot_tenant()
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="data")
     input = JSONField()
     raw = models.BinaryField(null=True)
@@ -194,6 +215,7 @@ class RunStep(TenantOwned):
         WAITING = "waiting"
         UNKNOWN = "unknown"
 
+    tenant = hot_tenant()
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="steps", db_index=False)
     path = models.CharField(max_length=500)
     seq = models.IntegerField()
@@ -221,6 +243,7 @@ class RunStep(TenantOwned):
 class RunLog(TenantOwned):
     """A line of a run's log; `code` and `params` make the message in the reader's language."""
 
+    tenant = hot_tenant()
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="log")
     at = models.DateTimeField(db_default=Now())
     level = models.CharField(max_length=7, default="info")
@@ -239,8 +262,11 @@ class Delivery(TenantOwned):
         PARKED = "parked"
         REFUSED = "refused"
 
+    tenant = hot_tenant()
     public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    automation = models.ForeignKey(Automation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    automation = models.ForeignKey(
+        Automation, on_delete=models.CASCADE, related_name="+", db_index=False, db_constraint=False
+    )
     # What identifies the delivery for its sender; null where the sender names nothing.
     key = models.CharField(max_length=500, null=True)
     sha256 = models.BinaryField(max_length=32)
